@@ -1,0 +1,25 @@
+"""Every error that Hushrec raises on purpose; each message is one clear sentence without a rating or a user id."""
+
+
+class HushrecError(Exception):
+    """Base of all errors below: catch this to catch them all."""
+
+
+class DataError(HushrecError, ValueError):
+    """The ratings, or a file that should hold them, are not usable as given."""
+
+
+class ConfigError(HushrecError, ValueError):
+    """A setting breaks a rule; the message names the setting, its value and the rule."""
+
+
+class BudgetError(HushrecError, RuntimeError):
+    """A request would spend more privacy than was planned; no data was read for it."""
+
+
+class ReleaseError(HushrecError, ValueError):
+    """A release file is damaged, hostile, of another version, or not a release file."""
+
+
+class EngineError(HushrecError, RuntimeError):
+    """The machinery that runs the user half failed; nothing was released."""
