@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
 
 from hushrec.errors import ConfigError, DataError
 
@@ -95,17 +96,16 @@ class Ratings:
     def keep(self, mask: NDArray[np.bool_]) -> Ratings:
         """The ratings where the mask (nnz,) is true; users and items stay the same."""
         before = np.concatenate(([0], np.cumsum(mask)))
-        return replace(
-            self, indptr=before[self.indptr], indices=self.indices[mask], values=self.values[mask]
-        )
+        return replace(self, indptr=before[self.indptr], indices=self.indices[mask], values=self.values[mask])
 
     def restrict(self, top: int) -> Ratings:
         """Only the `top` most rated items, in item order; users left without a rating stay, as empty rows.
 
-        **Guarantee**: the choice reads exact counts, so it is covered by no ε: the smaller catalogue counts as
-        *fixed beforehand*, and every card says so. `fit(..., top=...)` chooses by noisy counts instead, charged.
+        **Guarantee**: the choice reads exact counts, so it is covered by no ε: the smaller catalogue counts
+        as *fixed beforehand*, and every card says so. `fit(..., top=...)` chooses by noisy counts instead,
+        charged.
         """
-        if not 1 <= top:
+        if top < 1:
             raise ConfigError(f"top must be at least 1, not {top}.")
         counts = np.bincount(self.indices, minlength=self.n_items)
         chosen = np.sort(np.argsort(-counts, kind="stable")[:top])
@@ -145,16 +145,13 @@ class Ratings:
         count = n_users if n_users is not None else (len(users) if users is not None else None)
         if count is None:
             count = int(user_codes.max()) + 1 if len(user_codes) else 0
-        keys = user_codes.astype(np.int64) * len(items) + item_codes
-        if len(keys) > 1 and not bool(np.all(keys[1:] > keys[:-1])):
-            order = np.argsort(keys, kind="stable")
-            keys, values = keys[order], np.asarray(values)[order]
-            keys, values = _merge_duplicates(keys, values, duplicates)
-        rows = keys // max(len(items), 1)
+        _check_codes(user_codes, count, "user")
+        _check_codes(item_codes, len(items), "item")
+        indptr, indices, merged = _by_user(user_codes, item_codes, values, count, len(items), duplicates)
         return cls(
-            indptr=np.searchsorted(rows, np.arange(count + 1)),
-            indices=(keys - rows * len(items)).astype(np.int32),
-            values=np.asarray(values, dtype=np.float32),
+            indptr=indptr,
+            indices=indices,
+            values=merged,
             items=items,
             value_range=value_range,
             users=users,
@@ -167,9 +164,13 @@ def check_range(value_range: tuple[float, float]) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in value_range)
     except (TypeError, ValueError):
-        raise ConfigError(f"value_range must be two numbers (lowest, highest), not {value_range!r}.") from None
+        raise ConfigError(
+            f"value_range must be two numbers (lowest, highest), not {value_range!r}."
+        ) from None
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ConfigError(f"value_range must be (lowest, highest) with lowest < highest, not {value_range!r}.")
+        raise ConfigError(
+            f"value_range must be (lowest, highest) with lowest < highest, not {value_range!r}."
+        )
     return low, high
 
 
@@ -206,6 +207,33 @@ def _check_values(values: NDArray[np.float32], low: float, high: float) -> None:
     outside = int(np.count_nonzero((values < low - slack) | (values > high + slack)))
     if outside:
         raise DataError(f"{outside} ratings lie outside the declared value range ({low:g}, {high:g}).")
+
+
+def _check_codes(codes: NDArray[Any], count: int, role: str) -> None:
+    if len(codes) and (int(codes.min()) < 0 or int(codes.max()) >= count):
+        raise DataError(f"A rating has a {role} position outside 0..{count - 1}.")
+
+
+def _by_user(
+    user_codes: NDArray[Any],
+    item_codes: NDArray[Any],
+    values: NDArray[Any],
+    n_users: int,
+    n_items: int,
+    duplicates: Duplicates,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """(indptr, indices, values), users in order and items rising within each user."""
+    if n_users == 0 or n_items == 0:
+        return np.zeros(n_users + 1, dtype=np.int64), item_codes[:0], np.asarray(values)[:0]
+    as_float = np.asarray(values, dtype=np.float32)
+    table = coo_array((as_float, (user_codes, item_codes)), shape=(n_users, n_items)).tocsr()
+    if table.nnz == len(as_float):  # no pair repeated: the counting sort is all there is to do
+        return table.indptr, table.indices, table.data
+    keys = user_codes.astype(np.int64) * n_items + item_codes
+    order = np.argsort(keys, kind="stable")
+    keys, merged = _merge_duplicates(keys[order], np.asarray(values)[order], duplicates)
+    rows = keys // n_items
+    return np.searchsorted(rows, np.arange(n_users + 1)), keys - rows * n_items, merged
 
 
 def _merge_duplicates(

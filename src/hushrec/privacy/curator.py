@@ -1,0 +1,177 @@
+"""The only holder of the ratings: check the budget, compute, certify, sum, add noise, record.
+
+`Curator.release` is the one door through which anything about the ratings leaves. Its argument is a query of
+the closed list in `queries.py` with public arguments; its answer is a noisy sum. Every answer was named and
+given its share of the budget before it was asked for, so a solver cannot overspend, whatever it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrec.data.ratings import Ratings
+from hushrec.engines.base import Cache, Engine, Job, Sums
+from hushrec.engines.local import LocalEngine
+from hushrec.errors import BudgetError
+from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate, check_shares
+from hushrec.privacy.contributions import Floats
+from hushrec.privacy.forms import Query, Scale
+from hushrec.privacy.noise import SeededBits, SystemBits
+from hushrec.privacy.queries import UserCount
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """A noisy sum: its parts as floats, and the standard deviation of the noise on an isometric coordinate.
+
+    For a Gram that is the deviation of a diagonal entry; an off-diagonal one has sigma/√2.
+    """
+
+    parts: tuple[Floats, ...]
+    sigma: float
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a solver may know before the first release; users is None where m is private (add-remove)."""
+
+    users: int | None
+    items: int
+    value_range: tuple[float, float]
+
+
+class Curator:
+    """Holds the ratings and a budget, and answers planned queries with noisy sums.
+
+    **Guarantee**: all answers together are μ-GDP at the unit and relation of the budget with
+    μ² = Σ (sensitivity/sigma)² ≤ μ(ε, δ)², hence (ε, δ)-DP; with a `seed` there is no guarantee.
+    """
+
+    def __init__(
+        self,
+        ratings: Ratings,
+        budget: Budget | NonPrivate,
+        *,
+        engine: Engine | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._ratings = ratings
+        self._engine = engine or LocalEngine()
+        self._job: Job | None = None
+        self._bits = SystemBits() if seed is None else SeededBits(seed)
+        self._budget = budget
+        self._mu = budget.mu
+        self._shares: dict[str, float] = {}
+        self._spent = Ledger()
+
+    @property
+    def shape(self) -> Shape:
+        """The public shape of the data."""
+        known = self._budget.relation == "replace-one" or not self._budget.private
+        return Shape(
+            users=self._ratings.n_users if known else None,
+            items=self._ratings.n_items,
+            value_range=self._ratings.value_range,
+        )
+
+    @property
+    def budget(self) -> Budget | NonPrivate:
+        """The total that all answers together may cost."""
+        return self._budget
+
+    @property
+    def items(self) -> NDArray[Any]:
+        """The public item list, in the order of every sum over items."""
+        return self._ratings.items
+
+    @property
+    def ledger(self) -> Ledger:
+        """What has been spent so far."""
+        return self._spent
+
+    def plan(self, shares: Mapping[str, float]) -> None:
+        """Set aside a share of μ² for each named release; refused if all shares ever planned pass 1.
+
+        A plan is made of public values, before the releases that it names. Later plans may use what earlier
+        releases gave out.
+        """
+        repeated = [label for label in shares if label in self._shares]
+        if repeated:
+            raise BudgetError(f"The release {repeated[0]!r} is planned already.")
+        check_shares({**self._shares, **shares})
+        self._shares.update(shares)
+
+    def left(self) -> float:
+        """The share of μ² that no plan has set aside yet."""
+        return 1.0 - sum(self._shares.values())
+
+    def count_users(self, share: float) -> float:
+        """The number of users: exact where it is public, else a noisy count that costs `share` of the budget."""
+        known = self.shape.users
+        if known is not None:
+            return float(known)
+        self.plan({"users": share})
+        (count,) = self.release("users", UserCount()).parts
+        return max(float(count[0]), 1.0)
+
+    def release(self, label: str, query: Query) -> Noisy:
+        """Answer one planned query.
+
+        **Guarantee**: one Gaussian release of cost μ √share; a release that was not planned, or was answered
+        already, is refused before any rating is read.
+        """
+        if label not in self._shares:
+            raise BudgetError(f"The release {label!r} was not planned; no data was read.")
+        if any(entry.name == label for entry in self._spent):
+            raise BudgetError(f"The release {label!r} was answered already; no data was read.")
+        share = self._shares[label]
+        if self._budget.private and share == 0:
+            raise BudgetError(f"The release {label!r} has no share of the budget; no data was read.")
+        scale = query.scale(self._budget.relation, self._mu * share**0.5)
+        self._spent = self._spent.add(_entry(label, query, scale, share, self.shape.items))
+        sums = self._attached().total(_QueryWork(query, scale, self._ratings.n_items))
+        if scale.units is not None:
+            query.add_noise(sums, scale.sigma, self._bits)
+        return Noisy(query.finish(sums, scale.unit), scale.sigma * scale.unit)
+
+    def narrow(self, chosen: NDArray[np.integer[Any]]) -> None:
+        """Keep only the items at these public increasing positions: of the list, the sums and every row."""
+        self._ratings = self._ratings.select(np.asarray(chosen), catalogue="declared")
+        self._job = None
+
+    def _attached(self) -> Job:
+        if self._job is None:
+            self._job = self._engine.attach(self._ratings)
+        return self._job
+
+
+@dataclass(frozen=True)
+class _QueryWork:
+    """A query as an engine runs it: the same for every shard."""
+
+    query: Query
+    scale: Scale
+    n_items: int
+
+    def zeros(self) -> Sums:
+        return self.query.zeros(self.n_items, np.float64 if self.scale.units is None else np.int64)
+
+    def add(self, rows: Ratings, cache: Cache, into: Sums) -> None:
+        self.query.add(rows, cache, self.scale, into)
+
+
+def _entry(label: str, query: Query, scale: Scale, share: float, n_items: int) -> LedgerEntry:
+    return LedgerEntry(
+        name=label,
+        mechanism="gaussian",
+        sensitivity=scale.sensitivity,
+        scale=scale.sigma,
+        share=share,
+        coordinates=query.coordinates(n_items),
+        bound=f"{query.name}, each contribution clipped at {query.bound:g}",
+    )

@@ -1,0 +1,177 @@
+"""Private SVD completion: one noisy Gram matrix, then every user completes her own row.
+
+Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2018), Algorithm 3:
+
+    W = Σ_i Π_L(P_Ω(Y_i))ᵀ Π_L(P_Ω(Y_i)) + N          released once, N exact Gaussian noise
+    V_r = top-r eigenvectors of W                       post-processing
+    Ŷ_i = (1/p) P_Ω(Y_i) V_r V_rᵀ                       readout="projection", by the user herself
+
+Y_i are residuals after noisy item means and the user's own offset. readout="ridge" (default) reads the denoised
+eigenpairs as the covariance of a Gaussian model instead, and the user's device computes the posterior mean of
+her row, a ridge regression on all her own ratings: that costs no privacy and is far more accurate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hushrec.errors import ConfigError
+from hushrec.privacy.curator import Curator, Noisy
+from hushrec.privacy.queries import ResidualGram
+from hushrec.solvers.base import Floats, Model, Positions
+from hushrec.solvers.means import ItemMeans, learn_means, means_share
+from hushrec.solvers.spectrum import Spectrum, denoise
+
+USERS_SHARE = 0.002
+ROW_BOUND = 0.1  # of half the value range: below any real row, so that every user's row counts alike
+POPULARITY_POWER = 0.25
+ACTIVITY = 1.15  # E[ratings] / E[√ratings]² of a typical data set: by how much pairs of ratings cluster in users
+LEAST_NOISE = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class SVD:
+    """Private SVD completion (Algorithm 3), one Gram release.
+
+    readout: "ridge" (the user's own regression, default) or "projection" (the paper's).
+    rank: largest number of eigenpairs (None: all that stand out of the noise; 8 for "projection").
+    head: largest number of items in the Gram, by noisy popularity; other items keep their means.
+    offset_prior: how many ratings the belief in an average user's offset is worth.
+    means_share: share of the budget for item means and counts (None: from public quantities).
+    density: the public p of the "projection" readout, observed entries / all entries.
+
+    **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove only),
+    "means" and "gram", each recorded in the ledger.
+
+    >>> SVD(rank=5).readout
+    'ridge'
+    """
+
+    readout: Literal["ridge", "projection"] = "ridge"
+    rank: int | None = None
+    head: int = 1000
+    offset_prior: float = 4.0
+    means_share: float | None = None
+    density: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.readout not in ("ridge", "projection"):
+            raise ConfigError(f"readout must be 'ridge' or 'projection', not {self.readout!r}.")
+        if self.rank is not None and self.rank < 1:
+            raise ConfigError(f"rank must be at least 1, not {self.rank}.")
+        if self.head < 2:
+            raise ConfigError(f"head must be at least 2, not {self.head}.")
+        if not (math.isfinite(self.offset_prior) and self.offset_prior > 0):
+            raise ConfigError(f"offset_prior must be a positive number, not {self.offset_prior}.")
+        if self.means_share is not None and not 0 < self.means_share < 0.9:
+            raise ConfigError(f"means_share must be between 0 and 0.9, not {self.means_share}.")
+        if not 0 < self.density <= 1:
+            raise ConfigError(f"density must be above 0 and at most 1, not {self.density}.")
+
+    def solve(self, curator: Curator) -> Model:
+        """Means, then one Gram of the residual rows, then the readout's public arrays."""
+        users = curator.count_users(USERS_SHARE)
+        share = self.means_share or means_share(curator.shape, users, curator.budget.mu)
+        items = learn_means(curator, users, share)
+        curator.plan({"gram": curator.left()})
+        head = most_popular(items.weights, self.head)
+        if self.readout == "projection":
+            return self._projection(curator, items, head)
+        return self._ridge(curator, items, head, users)
+
+    def _projection(self, curator: Curator, items: ItemMeans, head: Positions) -> Model:
+        low, high = curator.shape.value_range
+        gram = curator.release(
+            "gram",
+            ResidualGram(
+                # A row of the density that is declared, with errors of a quarter of the range.
+                bound=(high - low) / 4 * math.sqrt(self.density * curator.shape.items),
+                means=items.means,
+                item_weights=np.ones(len(items.means)),
+                offset_prior=self.offset_prior,
+                head=head,
+            ),
+        )
+        _, vectors = np.linalg.eigh(gram.parts[0])
+        top = vectors[:, ::-1][:, : self.rank or 8]
+        loadings = with_offset(spread_out(top, head, len(items.means)))
+        settings = {"offset_prior": self.offset_prior, "density": self.density}
+        return Model(kind="projection", arrays={"means": items.means, "loadings": loadings}, settings=settings)
+
+    def _ridge(self, curator: Curator, items: ItemMeans, head: Positions, users: float) -> Model:
+        low, high = curator.shape.value_range
+        weights = items.weights**-POPULARITY_POWER
+        weights /= weights[head].mean()
+        gram = curator.release(
+            "gram",
+            ResidualGram(
+                bound=ROW_BOUND * (high - low) / 2,
+                means=items.means,
+                item_weights=weights,
+                offset_prior=self.offset_prior,
+                head=head,
+                diagonal=False,
+            ),
+        )
+        exposure = math.sqrt(ACTIVITY / users) * (items.weights * weights)[head]
+        loadings, noise = gaussian_model(gram, exposure, (ROW_BOUND * (high - low) / 2) ** 2, self.rank)
+        return ridge_model(items, spread_out(loadings, head, len(weights)), noise, self.offset_prior)
+
+
+def most_popular(weights: Floats, most: int) -> Positions:
+    """The increasing positions of the `most` items with the largest noisy weights."""
+    return np.sort(np.argsort(-weights, kind="stable")[:most])
+
+
+def gaussian_model(gram: Noisy, exposure: Floats, unit: float, rank: int | None) -> tuple[Floats, float]:
+    """Loadings (n, r) and noise variance of the Gaussian model behind a Gram of rows that were scaled to norm √unit.
+
+    A pair of items (j, k) has entry exposure_j · exposure_k · unit · (loadings_j · loadings_k) on average, in
+    the unit where a user's mean squared residual is 1. Scaled by the exposure, the noise of the Gram is the same
+    on all entries, as `denoise` wants it; scaled back, each item's loadings are shrunk against their own noise.
+    """
+    spectrum = denoise(gram.parts[0] / unit, gram.sigma / unit / math.sqrt(2))
+    values, vectors = spectrum.values[:rank], spectrum.vectors[:, :rank]
+    loadings = vectors * np.sqrt(values) / exposure[:, None]
+    loadings *= _reliability(loadings, exposure, Spectrum(values, vectors, spectrum.noise))
+    signal = float(np.square(loadings).sum(axis=1) @ exposure / exposure.sum())
+    return loadings, max(1.0 - signal, LEAST_NOISE)
+
+
+def _reliability(loadings: Floats, exposure: Floats, spectrum: Spectrum) -> Floats:
+    """Which part of each loading's variance is signal: spread²·exposure² / (spread²·exposure² + noise²/λ)."""
+    weight = np.square(exposure)[:, None]
+    spread = (np.square(loadings) * weight).sum(axis=0) / weight.sum()
+    return np.asarray(spread * weight / (spread * weight + spectrum.noise**2 / spectrum.values))
+
+
+def ridge_model(items: ItemMeans, loadings: Floats, noise: float, offset_prior: float) -> Model:
+    """The Gaussian model with the user's offset as its first factor."""
+    rank = loadings.shape[1]
+    notes = () if rank else ("No structure stood out of the noise: predictions are item means and user offsets.",)
+    return Model(
+        kind="gaussian",
+        arrays={
+            "means": items.means,
+            "loadings": with_offset(loadings),
+            "precision": np.concatenate(([offset_prior], np.ones(rank))),
+            "noise": np.full(len(items.means), noise),
+        },
+        notes=notes,
+    )
+
+
+def with_offset(loadings: Floats) -> Floats:
+    """Loadings with a first column of ones: the user's own offset is a coordinate like the others."""
+    return np.column_stack((np.ones(len(loadings)), loadings))
+
+
+def spread_out(rows: Floats, head: Positions, n_items: int) -> Floats:
+    """Rows of the head's items at their places among all items, zeros elsewhere."""
+    out = np.zeros((n_items, rows.shape[1]))
+    out[head] = rows
+    return out
