@@ -27,12 +27,12 @@ SECRET = "31337"
 DAT = "1::1193::5::978300760\n1::661::3::978302109\n2::1193::4::978298413\n"
 MOVIES_DAT = "661::James (1996)::Animation\n914::My Fair Lady (1964)::Musical\n1193::Café (1975)::Drama\n"
 CSV = "userId,movieId,rating,timestamp\n1,1193,5.0,978300760\n1,661,3.5,978302109\n2,1193,0.5,978298413\n"
-MOVIES_CSV = (
-    'movieId,title,genres\n661,"James, the (1996)",A\n914,My Fair Lady (1964),M\n1193,Café (1975),D\n'
-)
+MOVIES_CSV = 'movieId,title,genres\n661,"James, the (1996)",A\n914,My Fair Lady (1964),M\n1193,Café (1975),D\n'
 U_DATA = "2\t1193\t4\t978298413\n1\t1193\t5\t978300760\n1\t661\t3\t978302109\n"
 U_ITEM = "661|James (1996)|01-Jan-1995||x|0\n914|My Fair Lady (1964)|||y|1\n1193|Café (1975)|||z|0\n"
-RESTAURANT = "userID,placeID,rating,food_rating,service_rating\nU1077,135038,2,2,1\nU1077,132825,0,2,2\nU1068,135038,1,1,1\n"  # noqa: E501
+RESTAURANT = (
+    "userID,placeID,rating,food_rating,service_rating\nU1077,135038,2,2,1\nU1077,132825,0,2,2\nU1068,135038,1,1,1\n"
+)
 PLACES = "placeID,latitude,name\n135038,22.1,Luna Café\n132825,22.2,Tacos\n"
 MV_1 = "1:\n1488844,3,2005-09-06\n822109,5,2005-05-13\n"
 MV_2 = "2:\n822109,1,2005-05-14\n"
@@ -92,8 +92,9 @@ def xlsx_of(path: Path, rows: list[list[str]]) -> Path:
         path,
         {
             "[Content_Types].xml": f'{head}<Types xmlns="{kinds}"><Default Extension="rels" ContentType='
-            '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" '
-            f'ContentType="{ooxml}.sheet.main+xml"/><Override PartName="/xl/worksheets/sheet1.xml" '
+            '"application/vnd.openxmlformats-package.relationships+xml"/>'
+            f'<Override PartName="/xl/workbook.xml" ContentType="{ooxml}.sheet.main+xml"/>'
+            '<Override PartName="/xl/worksheets/sheet1.xml" '
             f'ContentType="{ooxml}.worksheet+xml"/></Types>',
             "_rels/.rels": f'{head}<Relationships xmlns="{links}"><Relationship Id="r1" Type="{office}/office'
             'Document" Target="xl/workbook.xml"/></Relationships>',
@@ -206,9 +207,7 @@ def test_jester_spreadsheet_and_all_three_parts(tmp_path: Path) -> None:
         load("jester", tmp_path / "jester-data-1.xlsx")
 
 
-def test_a_spreadsheet_without_the_extra_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spreadsheet_without_the_extra_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
     path = folder_of(tmp_path, {"jester-data-1.xls": b"\xd0\xcf\x11\xe0"}) / "jester-data-1.xls"
     with pytest.raises(DataError, match=r"hushrec\[excel\]"):
@@ -340,9 +339,7 @@ def test_every_entry_is_complete(entry: Catalog) -> None:
         ("restaurant", "restaurant/rating_final.csv", 138, 130, 1161, None),
     ],
 )
-def test_real_counts(
-    name: str, file: str, users: int, items: int, ratings: int, published: int | None
-) -> None:
+def test_real_counts(name: str, file: str, users: int, items: int, ratings: int, published: int | None) -> None:
     if not (REAL / file).exists():
         pytest.skip("the real file is not beside this checkout")
     found = load(name, REAL / file)

@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine: whole, cut and resumed, wrong, refused; and the check of a path."""
+"""Downloads from a server on this machine: whole, cut, resumed, wrong, refused; and the check of a path."""
 
 from __future__ import annotations
 
@@ -96,9 +96,7 @@ def publisher() -> Iterator[Publisher]:
 
 def test_a_whole_download_gets_its_name_and_loads(tmp_path: Path, publisher: Publisher) -> None:
     seen: list[tuple[int, int | None]] = []
-    path = fetch(
-        "jester-1", tmp_path / "new", url=publisher.address, progress=lambda *step: seen.append(step)
-    )
+    path = fetch("jester-1", tmp_path / "new", url=publisher.address, progress=lambda *step: seen.append(step))
     assert path == tmp_path / "new" / NAME
     assert path.read_bytes() == ARCHIVE
     assert list(path.parent.iterdir()) == [path]
@@ -135,10 +133,8 @@ def test_a_server_without_ranges_starts_over(tmp_path: Path, publisher: Publishe
 def test_another_piece_than_asked_for_is_not_appended(tmp_path: Path, publisher: Publisher) -> None:
     publisher.cut_after = [1000]
     publisher.wrong_piece = True
-    with pytest.raises(DataError):
-        fetch("jester-1", tmp_path, url=publisher.address)
-    publisher.wrong_piece = False
     assert fetch("jester-1", tmp_path, url=publisher.address).read_bytes() == ARCHIVE
+    assert publisher.asked == [None, "bytes=1000-", None]
 
 
 def test_a_part_that_is_whole_already_only_gets_its_name(tmp_path: Path, publisher: Publisher) -> None:
@@ -167,9 +163,7 @@ def test_a_broken_zip_without_any_checksum_leaves_nothing(tmp_path: Path, publis
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_known_checksum_counts_and_so_does_the_publishers_newer_one(
-    tmp_path: Path, publisher: Publisher
-) -> None:
+def test_the_known_checksum_counts_and_so_does_the_publishers_newer_one(tmp_path: Path, publisher: Publisher) -> None:
     address = publisher.address.replace(NAME, "ml-1m.zip")
     with pytest.raises(DataError, match="checksum"):
         fetch("ml-1m", tmp_path, url=address)
@@ -198,9 +192,7 @@ def test_a_full_disk_is_told(tmp_path: Path, publisher: Publisher, monkeypatch: 
             raise OSError(errno.ENOSPC, "No space left on device")
 
     real_open = Path.open
-    monkeypatch.setattr(
-        Path, "open", lambda self, mode="r": Full() if mode in ("ab", "wb") else real_open(self, mode)
-    )
+    monkeypatch.setattr(Path, "open", lambda self, mode="r": Full() if mode in ("ab", "wb") else real_open(self, mode))
     with pytest.raises(DataError, match="the disk is full"):
         fetch("jester-1", tmp_path, url=publisher.address)
 

@@ -105,9 +105,7 @@ def test_restrict_keeps_the_most_rated_items_in_item_order() -> None:
         ratings.restrict(top=0)
 
 
-@pytest.mark.parametrize(
-    ("rule", "expected"), [("first", [4.0, 1.0]), ("last", [2.0, 1.0]), ("mean", [3.0, 1.0])]
-)
+@pytest.mark.parametrize(("rule", "expected"), [("first", [4.0, 1.0]), ("last", [2.0, 1.0]), ("mean", [3.0, 1.0])])
 def test_duplicates_follow_the_rule(rule: Any, expected: list[float]) -> None:
     ratings = Ratings.from_codes(
         np.array([1, 0, 1]),
@@ -141,9 +139,7 @@ def test_from_codes_agrees_with_a_dictionary(data: st.DataObject) -> None:
     pairs = data.draw(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, unique=True))
     values = data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=len(pairs), max_size=len(pairs)))
     users, items = (np.array(column) for column in zip(*pairs, strict=True))
-    ratings = Ratings.from_codes(
-        users, items, np.array(values), items=np.arange(4), value_range=(0, 1), n_users=5
-    )
+    ratings = Ratings.from_codes(users, items, np.array(values), items=np.arange(4), value_range=(0, 1), n_users=5)
     rows = np.repeat(np.arange(5), np.diff(ratings.indptr))
     found = dict(zip(zip(rows.tolist(), ratings.indices.tolist(), strict=True), ratings.values, strict=True))
     assert found == dict(zip(pairs, values, strict=True))  # zeros are ratings too

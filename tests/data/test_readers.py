@@ -118,18 +118,23 @@ class PandasColumn:
         return np.array(self.values, dtype=object if isinstance(self.values[0], str) else None)
 
 
-class PandasLike:
-    """As much of a pandas data frame as the reader uses; pandas itself is no dependency of the tests."""
+class FrameLike:
+    """As much of pandas and its relatives as the reader uses; pandas itself is no dependency of the tests."""
 
     columns = ("user", "item", "value")
 
-    @property
-    def iloc(self) -> Any:
-        class Picker:
-            def __getitem__(self, key: tuple[slice, int]) -> PandasColumn:
-                return PandasColumn([row[key[1]] for row in ROWS])
+    def __dataframe__(self) -> None:
+        raise NotImplementedError
 
-        return Picker()
+    def __getitem__(self, name: str) -> PandasColumn:
+        return PandasColumn([row[self.columns.index(name)] for row in ROWS])
+
+
+class PandasLike(FrameLike):
+    """pandas comes first through its columns, because its Arrow interface needs PyArrow."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise ImportError
 
 
 PandasLike.__module__ = "pandas.core.frame"
@@ -144,10 +149,12 @@ PandasLike.__module__ = "pandas.core.frame"
         frame().with_columns(pl.col("user").cast(pl.Int16), pl.col("value").cast(pl.String)),
         frame().with_columns(pl.col("user").cast(pl.Float64)),
         ArrowOnly(),
+        FrameLike(),
         PandasLike(),
         {"user": [7, 7, 3], "item": ["b", "a", "b"], "value": [4.5, 1, 5]},
         {"user": np.array([7, 7, 3]), "item": np.array(["b", "a", "b"]), "value": np.array([4.5, 1, 5])},
         {"user": np.array([7, 7, 3], "O"), "item": np.array(["b", "a", "b"], object), "value": [4.5, 1, 5]},
+        {"user": [7, 7, 3], "item": pl.Series(["b", "a", "b"]), "value": pl.Series([4.5, 1, 5])},
         ([7, 7, 3], ["b", "a", "b"], [4.5, 1, 5]),
     ],
     ids=str,

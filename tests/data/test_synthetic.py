@@ -86,9 +86,7 @@ def test_popularity_and_activity_are_skewed_as_asked() -> None:
 
 
 @pytest.mark.parametrize("popularity", [0.0, 1.2])
-def test_drawing_items_one_by_one_has_the_law_of_the_keys(
-    popularity: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drawing_items_one_by_one_has_the_law_of_the_keys(popularity: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two ways of choosing the same thing: with few items by keys, with many by draws."""
     options: dict[str, Any] = {
         "users": 4000,
@@ -134,9 +132,7 @@ def test_surrogate_looks_like_ratings() -> None:
     per_item = np.bincount(ratings.indices, minlength=2500)
     assert abs(per_user.mean() - 40) < 4
     assert np.median(per_user) < per_user.mean()
-    assert (
-        np.sort(per_item)[::-1][:250].sum() > 0.4 * ratings.n_ratings
-    )  # a tenth of the items, much of the ratings
+    assert np.sort(per_item)[::-1][:250].sum() > 0.4 * ratings.n_ratings  # a tenth of the items, much of the ratings
     assert set(ratings.values.tolist()) == {1.0, 2.0, 3.0, 4.0, 5.0}
     assert 3.0 < ratings.values.mean() < 4.2
     assert 0.8 < ratings.values.std() < 1.3
@@ -150,7 +146,8 @@ def test_surrogate_looks_like_ratings() -> None:
     "settings",
     [
         {"users": 0}, {"items": 2.5}, {"rank": 0}, {"per_user": 41}, {"per_user": 0}, {"noise": -1},
-        {"noise": float("nan")}, {"noise": "x"}, {"popularity": -1}, {"activity": float("inf")}, {"levels": 1},
+        {"noise": float("nan")}, {"noise": "x"}, {"popularity": -1}, {"activity": float("inf")},
+        {"levels": 1},
         {"test_per_user": -1}, {"row_norm": 0.0}, {"seed": -1}, {"seed": 1.5}, {"value_range": (1, 1)},
         {"per_user": None, "rank": 30}, {"per_user": None, "users": 1},
     ],

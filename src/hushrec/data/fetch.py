@@ -56,8 +56,7 @@ https://www.kaggle.com/datasets/netflix-inc/netflix-prize-data and give hushrec 
     addresses = (url,) if url is not None else entry.downloads
     if not addresses:
         raise DataError(
-            f"{entry.title} needs its licence accepted by hand: get it at {entry.url} "
-            "and give hushrec the path."
+            f"{entry.title} needs its licence accepted by hand: get it at {entry.url} and give hushrec the path."
         )
     for address in addresses:
         if urlsplit(address).scheme not in ("http", "https"):
@@ -87,15 +86,12 @@ def _fetch_file(address: str, folder: Path, entry: Catalog, progress: Progress) 
     known = entry.checksums.get(name)
     if final.is_file() and (known is None or _digest(final, known) == known):
         return final
-    for attempt in range(1, ATTEMPTS + 1):
-        before = part.stat().st_size if part.exists() else 0
+    for _ in range(ATTEMPTS):
         if _transfer(address, part, progress):
             break
-        if attempt == ATTEMPTS or part.stat().st_size <= before:
-            raise DataError(
-                f"The download of {name} was cut after {part.stat().st_size} bytes: "
-                "run it again to go on from there."
-            )
+    else:
+        size = _size(part)
+        raise DataError(f"The download of {name} was cut after {size} bytes: run it again to go on from there.")
     if not _is_whole(part, name, address, known):
         part.unlink()
         raise DataError(f"The download of {name} was removed: its checksum is not the publisher's.")
@@ -103,34 +99,31 @@ def _fetch_file(address: str, folder: Path, entry: Catalog, progress: Progress) 
     return final
 
 
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
 def _transfer(address: str, part: Path, progress: Progress) -> bool:
     """One connection, appending to the .part; True when the file has its full length."""
-    start = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(
-        address, headers={"User-Agent": "hushrec", "Accept-Encoding": "identity"}
-    )
-    if start:
-        request.add_header("Range", f"bytes={start}-")
+    have = _size(part)
+    request = urllib.request.Request(address, headers={"User-Agent": "hushrec", "Accept-Encoding": "identity"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-            start = start if answer.status == 206 and _range_start(answer) == start else 0
-            total = _total(answer, start)
-            if answer.status == 206 and start == 0 and _range_start(answer) != 0:
-                part.unlink(missing_ok=True)  # the publisher sent another piece than the one asked for
+            start = _range_start(answer) if answer.status == 206 else 0
+            if start not in (0, have):  # another piece than the one asked for: begin anew
+                part.unlink()
                 return False
-            done = _copy(answer, part, start, total, progress)
-            return total is None or done == total
+            total = _total(answer, start or 0)
+            return _copy(answer, part, start or 0, total, progress) == total or total is None
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416:  # nothing after the .part: it is whole already, or of another file
-            return _after_range_refused(error, part, start)
+            return _after_range_refused(error, part, have)
         raise DataError(_status_sentence(address, error.code)) from None
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-        if part.exists() and part.stat().st_size > start:
-            return False  # cut on the way: the next attempt goes on
-        raise DataError(
-            f"{_host(address)} could not be reached ({_reason(error)}): check the network."
-        ) from None
+        raise DataError(f"{_host(address)} could not be reached ({_reason(error)}): check the network.") from None
 
 
 def _copy(answer: Any, part: Path, start: int, total: int | None, progress: Progress) -> int:
@@ -294,8 +287,7 @@ def _has_files(entry: Catalog, names: list[str], alone: bool) -> bool:
     has_item_list = entry.titles is not None  # then a single file is the ratings, which stand first
     wanted = entry.files[:1] if alone and has_item_list else entry.files
     return all(
-        any(fnmatch(base, pattern) for base in bases for pattern in alternatives.split("|"))
-        for alternatives in wanted
+        any(fnmatch(base, pattern) for base in bases for pattern in alternatives.split("|")) for alternatives in wanted
     )
 
 
@@ -327,9 +319,7 @@ def _differences(entry: Catalog, ratings: Ratings, path: Path) -> list[str]:
             problems.append(f"{found} {what}, where the complete set has {published}.")
     known = entry.checksums.get(path.name)
     if known is not None and path.is_file() and _digest(path, known) != known:
-        problems.append(
-            f"The checksum of {path.name} is not the one known for it: another edition, or damage."
-        )
+        problems.append(f"The checksum of {path.name} is not the one known for it: another edition, or damage.")
     return problems
 
 

@@ -164,13 +164,9 @@ def check_range(value_range: tuple[float, float]) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in value_range)
     except (TypeError, ValueError):
-        raise ConfigError(
-            f"value_range must be two numbers (lowest, highest), not {value_range!r}."
-        ) from None
+        raise ConfigError(f"value_range must be two numbers (lowest, highest), not {value_range!r}.") from None
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ConfigError(
-            f"value_range must be (lowest, highest) with lowest < highest, not {value_range!r}."
-        )
+        raise ConfigError(f"value_range must be (lowest, highest) with lowest < highest, not {value_range!r}.")
     return low, high
 
 
@@ -244,9 +240,7 @@ def _merge_duplicates(
     if repeated == 0:
         return keys, values
     if rule == "error":
-        raise DataError(
-            f"{repeated} ratings repeat a (user, item) pair: choose duplicates='first', 'last' or 'mean'."
-        )
+        raise DataError(f"{repeated} ratings repeat a (user, item) pair: choose duplicates='first', 'last' or 'mean'.")
     starts = np.flatnonzero(first)
     if rule == "first":
         return keys[starts], values[starts]

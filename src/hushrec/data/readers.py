@@ -126,9 +126,7 @@ def declared_items(items: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
 # --- sources: everything becomes a lazy frame with the columns user, item and (maybe) value --------
 
 
-def _table(
-    source: Any, columns: Mapping[str, Column], separator: str | None, has_header: bool
-) -> pl.LazyFrame:
+def _table(source: Any, columns: Mapping[str, Column], separator: str | None, has_header: bool) -> pl.LazyFrame:
     if isinstance(source, (str, os.PathLike)):
         return _file_table(_existing_file(source), columns, separator, has_header)
     if isinstance(source, pl.LazyFrame):
@@ -140,8 +138,14 @@ def _table(
     if isinstance(source, tuple):
         return _tuple_table(source, columns)
     if type(source).__module__.partition(".")[0] == "pandas":
-        return _pandas_table(source, columns)
-    return _pick(_interchange_frame(source), columns)
+        return _frame_by_columns(source, columns)
+    if hasattr(source, "__arrow_c_stream__"):
+        with _Quiet("the data frame", "an Arrow table"):
+            return _pick(pl.DataFrame(source).lazy(), columns)
+    if hasattr(source, "__dataframe__") and hasattr(source, "columns"):
+        return _frame_by_columns(source, columns)
+    given = type(source).__name__
+    raise DataError(f"source must be a path, a data frame, a mapping of columns or three arrays, not {given}.")
 
 
 def _existing_file(source: str | os.PathLike[str]) -> Path:
@@ -153,16 +157,12 @@ def _existing_file(source: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _file_table(
-    path: Path, columns: Mapping[str, Column], separator: str | None, has_header: bool
-) -> pl.LazyFrame:
+def _file_table(path: Path, columns: Mapping[str, Column], separator: str | None, has_header: bool) -> pl.LazyFrame:
     suffixes = [s.lower() for s in path.suffixes]
     packed = bool(suffixes) and suffixes[-1] == ".gz"
     kind = suffixes[-2 if packed and len(suffixes) > 1 else -1] if suffixes else ""
     if kind not in SUFFIXES:
-        raise DataError(
-            f"{path.name}: a ratings file must end in .csv, .tsv, .txt or .parquet (or that and .gz)."
-        )
+        raise DataError(f"{path.name}: a ratings file must end in .csv, .tsv, .txt or .parquet (or that and .gz).")
     content = gunzip(path) if packed else None
     if kind == ".parquet":
         with _Quiet(path.name, "Parquet"):
@@ -242,9 +242,7 @@ def _column_name(names: list[str], column: Column, role: str, where: str, header
         raise ConfigError(f"{role} must be a column name or a position, not {column!r}.")
     if isinstance(column, int):
         if not 0 <= column < len(names):
-            raise DataError(
-                f"{where} has {len(names)} columns, so position {column} for {role} does not exist."
-            )
+            raise DataError(f"{where} has {len(names)} columns, so position {column} for {role} does not exist.")
         return names[column]
     stripped = {name.strip(): name for name in reversed(names)}
     if column in stripped:
@@ -282,14 +280,15 @@ def _tuple_table(source: tuple[Any, ...], columns: Mapping[str, Column]) -> pl.L
     return _series_table({role: _series(array, role) for role, array in zip(columns, source, strict=True)})
 
 
-def _pandas_table(source: Any, columns: Mapping[str, Column]) -> pl.LazyFrame:
-    names = [str(name) for name in source.columns]
+def _frame_by_columns(source: Any, columns: Mapping[str, Column]) -> pl.LazyFrame:
+    """pandas and its relatives, column by column through NumPy: needs no PyArrow, unlike their Arrow interface."""
+    keys = {str(key): key for key in source.columns}
     series = {}
     for role, column in columns.items():
-        position = names.index(_column_name(names, column, role, "the data frame", False))
-        picked = source.iloc[:, position]
-        _no_missing(int(picked.isna().sum()), role)
-        series[role] = _series(picked.to_numpy(), role)  # needs no PyArrow, unlike pandas' Arrow interface
+        picked = source[keys[_column_name(list(keys), column, role, "the data frame", False)]]
+        if hasattr(picked, "isna"):
+            _no_missing(int(np.asarray(picked.isna()).sum()), role)
+        series[role] = _series(picked.to_numpy() if hasattr(picked, "to_numpy") else picked, role)
     return _series_table(series)
 
 
@@ -302,6 +301,9 @@ def _series_table(series: Mapping[str, pl.Series]) -> pl.LazyFrame:
 def _series(array: Any, role: str) -> pl.Series:
     if isinstance(array, pl.Series):
         return array.alias(role)
+    if hasattr(array, "__arrow_c_stream__") or hasattr(array, "__arrow_c_array__"):
+        with _Quiet(f"The {role} column", "an Arrow array"):
+            return pl.Series(role, array)
     if np.ma.isMaskedArray(array):
         _no_missing(int(np.ma.count_masked(array)), role)
     flat = np.asarray(array)
@@ -316,19 +318,6 @@ def _series(array: Any, role: str) -> pl.Series:
         return pl.Series(role, list(array), strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         raise DataError(f"{role} must hold numbers only or text only, not a mixture.") from None
-
-
-def _interchange_frame(source: Any) -> pl.LazyFrame:
-    with _Quiet("the data frame", "Arrow table"):
-        if hasattr(source, "__arrow_c_stream__"):
-            frame: Any = pl.DataFrame(source)
-            return frame.lazy()
-        if hasattr(source, "__dataframe__"):
-            return pl.from_dataframe(source).lazy()
-    given = type(source).__name__
-    raise DataError(
-        f"source must be a path, a data frame, a mapping of columns or three arrays, not {given}."
-    )
 
 
 class _Quiet:

@@ -20,9 +20,7 @@ def split(ratings: Ratings, test: float = 0.1, seed: int = 0) -> tuple[Ratings, 
     [3, 1]
     """
     if isinstance(test, bool) or not isinstance(test, (int, float)) or not 0.0 < test < 1.0:
-        raise ConfigError(
-            f"test must be a share of the ratings between 0 and 1, both excluded, not {test!r}."
-        )
+        raise ConfigError(f"test must be a share of the ratings between 0 and 1, both excluded, not {test!r}.")
     if ratings.n_ratings < 2:
         raise DataError("Two ratings are needed for a split, one on either side.")
     held_out = min(max(round(test * ratings.n_ratings), 1), ratings.n_ratings - 1)

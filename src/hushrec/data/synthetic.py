@@ -101,9 +101,7 @@ def surrogate(
     _check_sizes(users=users, items=items, rank=rank, levels=levels)
     _check_not_negative(popularity=popularity, activity=activity)
     if not 0 < ratings_per_user <= items:
-        raise ConfigError(
-            f"ratings_per_user must be above 0 and at most items={items}, not {ratings_per_user}."
-        )
+        raise ConfigError(f"ratings_per_user must be above 0 and at most items={items}, not {ratings_per_user}.")
     low, high = check_range(value_range)
     streams = _streams(seed, 4)
     log_weight = popularity * streams[0].standard_normal(items)
@@ -165,9 +163,7 @@ def _largest_entry(left: Floats, right: Floats) -> float:
     return max(float(np.abs(left[at : at + step] @ right.T).max()) for at in range(0, len(left), step))
 
 
-def _opinions(
-    users: int, items: int, rank: int, log_weight: NDArray[np.float64], stream: Generator
-) -> _Matrix:
+def _opinions(users: int, items: int, rank: int, log_weight: NDArray[np.float64], stream: Generator) -> _Matrix:
     """Shares of the value range around 0.6; the last two columns are item means and user offsets."""
     taste = 0.1 / np.sqrt(rank)
     left, right = np.ones((users, rank + 2), dtype=np.float32), np.ones((items, rank + 2), dtype=np.float32)
@@ -205,9 +201,7 @@ def _counts(
     return _log_normal_counts(users, items, per_user, activity, stream)
 
 
-def _log_normal_counts(
-    users: int, items: int, mean: float, activity: float, stream: Generator
-) -> NDArray[np.int64]:
+def _log_normal_counts(users: int, items: int, mean: float, activity: float, stream: Generator) -> NDArray[np.int64]:
     if activity == 0.0 and float(mean).is_integer():
         return np.full(users, int(mean), dtype=np.int64)
     raw = mean * np.exp(activity * stream.standard_normal(users) - activity**2 / 2.0)
@@ -268,9 +262,7 @@ def _choose_by_keys(
     return np.nonzero(observed)[1].astype(np.int32), np.nonzero(held_out)[1].astype(np.int32)
 
 
-def _keys(
-    rows: int, items: int, weights: NDArray[np.float64] | None, stream: Generator
-) -> NDArray[np.uint32]:
+def _keys(rows: int, items: int, weights: NDArray[np.float64] | None, stream: Generator) -> NDArray[np.uint32]:
     """Random (rows, items) keys; the lowest bits hold the item, so that no two keys of a row are equal."""
     if weights is None:
         keys = stream.integers(0, 2**32, size=(rows, items), dtype=np.uint32)
@@ -343,9 +335,7 @@ class _Table:
         self.filled = end
 
     def ratings(self, value_range: tuple[float, float]) -> Ratings:
-        return Ratings(
-            self.indptr, self.indices, self.values, np.arange(self.items), value_range, catalogue="declared"
-        )
+        return Ratings(self.indptr, self.indices, self.values, np.arange(self.items), value_range, catalogue="declared")
 
 
 # --- checks ----------------------------------------------------------------------------------------

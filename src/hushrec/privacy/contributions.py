@@ -5,6 +5,9 @@ trusted. Here each contribution is clipped, scaled to the integer grid, truncate
 grows) and its integer norm is checked exactly; a contribution that holds a NaN or an infinity, or fails the
 check, becomes zero. So whatever the user half computed, the integer that is added for one user obeys the bound.
 
+A row whose positions do not rise strictly inside the item list (an item twice, a position outside) becomes zero
+as well: `Ratings` cannot hold one, and the bounds do not rest on that.
+
 Two forms of contribution exist:
   gram    a_i aᵢᵀ for a sparse row a_i over (a head of) the items, ‖a_i‖ ≤ bound. The *row* is made integer, so
           the product is an exact integer too and ‖a_i a_iᵀ‖_F = ‖a_i‖² needs no further check.
@@ -53,9 +56,17 @@ def clip_factors(norms_squared: Floats, bound: float, units_per_bound: int | Non
     return factors
 
 
-def integer_rows(indptr: NDArray[Any], values: Floats, bound: float, units_per_bound: int | None) -> NDArray[Any]:
+def integer_rows(
+    indptr: NDArray[Any],
+    indices: NDArray[np.int32],
+    n_items: int,
+    values: Floats,
+    bound: float,
+    units_per_bound: int | None,
+) -> NDArray[Any]:
     """The rows of a Gram query, clipped and on the grid: int32 with ‖row‖² ≤ units_per_bound², certified."""
     factors = clip_factors(_row_norms_squared(indptr, values), bound, units_per_bound)
+    _zero_malformed(indptr, indices, n_items, factors)
     if units_per_bound is None:
         return _scaled_rows(indptr, values, factors)
     return _certified_rows(indptr, values, factors, np.int64(units_per_bound) ** 2)
@@ -69,6 +80,7 @@ def add_grams(indptr: NDArray[Any], positions: NDArray[np.int32], rows: NDArray[
 def add_blocks(
     indptr: NDArray[Any],
     indices: NDArray[np.int32],
+    n_items: int,
     blocks: tuple[Block, ...],
     bound: float,
     units_per_bound: int | None,
@@ -79,6 +91,7 @@ def add_blocks(
     with np.errstate(all="ignore"):  # a NaN or an overflow here makes the contribution zero, below
         norms_squared = sum((_block_norms_squared(indptr, block) for block in blocks), np.zeros(users))
     factors = clip_factors(np.asarray(norms_squared), bound, units_per_bound)
+    _zero_malformed(indptr, indices, n_items, factors)
     certified = np.zeros(users, dtype=into[0].dtype)
     for block, total in zip(blocks, into, strict=True):
         _add_block(indptr, indices, block, factors, 1, certified, total)
@@ -129,6 +142,16 @@ def _row_norms_squared(indptr: Any, values: Any) -> Any:
             total += values[p] * values[p]
         out[i] = total
     return out
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _zero_malformed(indptr: Any, indices: Any, n_items: int, factors: Any) -> None:
+    for i in range(len(indptr) - 1):
+        before = -1
+        for p in range(indptr[i], indptr[i + 1]):
+            if indices[p] <= before or indices[p] >= n_items:
+                factors[i] = 0.0
+            before = indices[p]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

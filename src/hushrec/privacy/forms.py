@@ -129,7 +129,7 @@ class GramQuery(Query):
             where[self.head] = np.arange(len(self.head), dtype=np.int32)
             positions = where[rows.indices]
             values = np.where(positions >= 0, values, 0.0)  # what is not summed needs no share of the bound
-        units = integer_rows(rows.indptr, values, self.bound, scale.units)
+        units = integer_rows(rows.indptr, rows.indices, rows.n_items, values, self.bound, scale.units)
         add_grams(rows.indptr, positions, units, into[0])
 
     def add_noise(self, sums: Sums, sigma: float, bits: BitSource) -> None:
@@ -184,7 +184,7 @@ class SumQuery(Query):
         return tuple(np.zeros(shape, dtype=dtype) for shape in self.shapes(n_items))
 
     def add(self, rows: Ratings, cache: Cache, scale: Scale, into: Sums) -> None:
-        add_blocks(rows.indptr, rows.indices, self.blocks(rows, cache), self.bound, scale.units, into)
+        add_blocks(rows.indptr, rows.indices, rows.n_items, self.blocks(rows, cache), self.bound, scale.units, into)
 
     def add_noise(self, sums: Sums, sigma: float, bits: BitSource) -> None:
         for total in sums:

@@ -96,6 +96,15 @@ class Release:
 
         return recommend(self, items, values, top, unknown=unknown)
 
+    def card(self) -> str:
+        """The privacy card: what is promised, to whom and at what price, in plain words.
+
+        `hushrec.release.card.describe` has the same as a dict.
+        """
+        from hushrec.release.card import text
+
+        return text(self)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release file: to a temporary name first, then renamed, so no half file is ever seen."""
         from safetensors.numpy import save
@@ -227,6 +236,11 @@ def _check_model(release: Release) -> None:
     if release.kind not in KINDS:
         raise ReleaseError(f"The model kind {release.kind!r} is not known to this Hushrec.")
     kind = KINDS[release.kind]
+    if len(np.unique(release.items)) != release.n_items:
+        raise ReleaseError("The release names an item twice.")
+    promised = release.guarantee.epsilon
+    if promised is not None and release.guarantee.spent > promised * (1 + 1e-9):
+        raise ReleaseError("The release promises a smaller epsilon than its own ledger adds up to.")
     low, high = release.value_range
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ReleaseError("The release's value range must be two finite numbers, the lowest first.")

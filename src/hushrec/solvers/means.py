@@ -16,7 +16,8 @@ VALUE_NORM = math.sqrt(0.3)  # norm of a typical row of values about its own mea
 COUNT_WEIGHT = 0.3  # counts are needed less exactly than sums
 MEAN_WEIGHT = 0.2  # a single coordinate over all users: precise at any weight
 BOUND = math.hypot(VALUE_NORM, COUNT_WEIGHT)
-ITEM_SPREAD = 0.2  # of true item means
+ITEM_SPREAD = 0.2  # of true item means about the overall mean
+OVERALL_SPREAD = 0.3  # of the overall mean about the middle of the range
 OFFSET_PRIOR = 1.0
 
 
@@ -65,7 +66,8 @@ def learn_means(curator: Curator, users: float, share: float) -> ItemMeans:
     total = max(float(weights.sum()), answer.sigma / COUNT_WEIGHT, np.finfo(float).tiny)
     # No count is believed below its own noise, nor below a thousandth of the average.
     weights = np.maximum(weights, max(answer.sigma / COUNT_WEIGHT, 1e-3 * total / len(weights)))
-    overall = float(np.clip(mean[0] / (MEAN_WEIGHT * users), -1, 1))
+    precision = (MEAN_WEIGHT * users / answer.sigma) ** 2 if answer.sigma else math.inf
+    overall = float(np.clip(mean[0] / (MEAN_WEIGHT * users) / (1 + 1 / (OVERALL_SPREAD**2 * precision)), -1, 1))
     deviations = shrink(sums - weights * (sums.sum() / total), weights, answer.sigma)
     means = np.clip(centre + half_width * (overall + deviations), low, high)
     return ItemMeans(means, weights)

@@ -1,0 +1,178 @@
+"""The one door: what is refused is refused unread, what is answered is in the ledger, and the sums are exact."""
+
+import math
+
+import numpy as np
+import pytest
+from query_examples import EXAMPLES, ITEMS
+
+from hushrec import Budget, BudgetError, LocalEngine, NonPrivate
+from hushrec.privacy.accounting import gaussian_epsilon
+from hushrec.privacy.curator import Curator
+from hushrec.privacy.queries import ItemCounts, ResidualGram, UserCount
+from making import random_ratings
+
+RATINGS = random_ratings(users=60, items=ITEMS, seed=5)
+
+
+class ForbiddenEngine:
+    """Fails the test when anything reads the ratings."""
+
+    def attach(self, ratings):
+        raise AssertionError("the ratings were read")
+
+
+def curator(budget=None, **options):
+    return Curator(RATINGS, budget or Budget(1.0, 1e-6), **options)
+
+
+@pytest.mark.parametrize(
+    ("shares", "label"),
+    [({}, "gram"), ({"gram": 0.5}, "means"), ({"gram": 0.0}, "gram")],
+    ids=["nothing planned", "another planned", "no share"],
+)
+def test_an_unplanned_release_is_refused_before_any_rating_is_read(shares, label):
+    asked = curator(engine=ForbiddenEngine())
+    asked.plan(shares)
+    with pytest.raises(BudgetError, match="no data was read"):
+        asked.release(label, ItemCounts())
+    assert len(asked.ledger) == 0
+
+
+@pytest.mark.parametrize("second", [{"b": 0.41}, {"a": 0.1}, {"b": math.nan}, {"b": -0.1}, {"b": math.inf}])
+def test_a_plan_that_overspends_or_repeats_is_refused_whole(second):
+    asked = curator(engine=ForbiddenEngine())
+    asked.plan({"a": 0.6})
+    with pytest.raises(BudgetError):
+        asked.plan({"c": 0.01, **second})
+    with pytest.raises(BudgetError):
+        asked.release("c", ItemCounts())
+
+
+def test_a_release_is_answered_once():
+    asked = curator(seed=0)
+    asked.plan({"counts": 0.5})
+    asked.release("counts", ItemCounts())
+    with pytest.raises(BudgetError, match="already"):
+        asked.release("counts", ItemCounts())
+    assert len(asked.ledger) == 1
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 20.0])
+def test_the_ledger_spends_exactly_the_budget(epsilon, relation):
+    budget = Budget(epsilon, 1e-6, relation=relation)
+    asked = curator(budget, seed=0)
+    labels = {f"q{k}": 1 / len(EXAMPLES) for k in range(len(EXAMPLES))}
+    asked.plan(labels)
+    for label, query in zip(labels, EXAMPLES, strict=True):
+        asked.release(label, query)
+    spent = asked.ledger.epsilon(1e-6)
+    assert epsilon - 1e-9 <= spent <= epsilon
+    # Recomputed here from first principles: what each release could change over what was added to it.
+    mu = math.sqrt(math.fsum((entry.sensitivity / entry.scale) ** 2 for entry in asked.ledger))
+    assert gaussian_epsilon(mu, 1e-6) == pytest.approx(spent, abs=1e-9)
+    for entry, query in zip(asked.ledger, EXAMPLES, strict=True):
+        assert entry.sensitivity == query.scale(relation, budget.mu * math.sqrt(entry.share)).sensitivity
+
+
+def test_noise_of_a_release_is_the_noise_in_the_ledger():
+    """Two curators on the same data differ by the noise alone: √2 sigma in every coordinate."""
+    differences, sigma = [], 0.0
+    for seed in range(40):
+        answers = []
+        for part in range(2):
+            asked = curator(seed=2 * seed + part)
+            asked.plan({"counts": 1.0})
+            answer = asked.release("counts", ItemCounts())
+            answers.append(answer.parts[0])
+            sigma = answer.sigma
+        differences.append(answers[0] - answers[1])
+    ratio = np.std(differences) / (math.sqrt(2) * sigma)
+    assert 0.87 < ratio < 1.13  # 480 samples: five standard errors are 0.16; 2/3 and 3/2 are far outside
+
+
+@pytest.mark.parametrize("query", EXAMPLES, ids=lambda q: type(q).__name__)
+def test_sums_do_not_depend_on_shards_workers_or_order(query):
+    answers = []
+    for shards, workers in ((1, 1), (2, 2), (7, 1), (7, 3), (60, 2)):
+        asked = curator(seed=9, engine=LocalEngine(shards=shards, workers=workers))
+        asked.plan({"q": 1.0})
+        answers.append(asked.release("q", query).parts)
+    backwards = random_ratings(users=60, items=ITEMS, seed=5)
+    order = np.arange(60)[::-1]
+    rows = [backwards.user(i) for i in order]
+    from making import unchecked
+
+    reordered = Curator(unchecked([(list(j), list(v)) for j, v in rows], ITEMS), Budget(1.0, 1e-6), seed=9)
+    reordered.plan({"q": 1.0})
+    answers.append(reordered.release("q", query).parts)
+    for other in answers[1:]:
+        for a, b in zip(answers[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_without_privacy_the_same_path_gives_the_textbook_sum():
+    asked = curator(NonPrivate())
+    asked.plan({"gram": 1.0})
+    means = np.linspace(2, 4, ITEMS)
+    query = ResidualGram(bound=1e6, means=means, item_weights=np.ones(ITEMS))
+    (gram,) = asked.release("gram", query).parts
+    dense = np.zeros((60, ITEMS))
+    rows = np.repeat(np.arange(60), np.diff(RATINGS.indptr))
+    dense[rows, RATINGS.indices] = RATINGS.values - means[RATINGS.indices]
+    np.testing.assert_allclose(gram, dense.T @ dense, rtol=1e-12, atol=1e-12)
+    assert asked.ledger.mu == math.inf
+
+
+def test_the_number_of_users_is_private_under_add_remove_only():
+    public = curator(Budget(1.0, 1e-6))
+    assert public.shape.users == 60
+    assert public.count_users(0.01) == 60.0
+    assert len(public.ledger) == 0
+    private = curator(Budget(1.0, 1e-6, relation="add-remove"), seed=0)
+    assert private.shape.users is None
+    noisy = private.count_users(0.01)
+    assert noisy != 60.0
+    assert [entry.name for entry in private.ledger] == ["users"]
+
+
+def test_unseeded_noise_differs_from_run_to_run_and_seeded_noise_does_not():
+    def answer(seed):
+        asked = curator(seed=seed)
+        asked.plan({"u": 1.0})
+        return asked.release("u", ItemCounts()).parts[0]
+
+    assert (answer(None) != answer(None)).any()
+    np.testing.assert_array_equal(answer(1), answer(1))
+
+
+def test_narrowing_keeps_the_chosen_items_in_every_later_answer():
+    asked = curator(NonPrivate())
+    asked.plan({"before": 0.5, "after": 0.5})
+    (before,) = asked.release("before", ItemCounts()).parts
+    asked.narrow(np.array([2, 5, 7]))
+    (after,) = asked.release("after", UserCount()).parts
+    assert asked.shape.items == 3
+    np.testing.assert_array_equal(asked.items, [2, 5, 7])
+    assert len(before) == ITEMS
+    assert after[0] == 60
+
+
+def test_a_failure_in_the_user_half_releases_nothing_and_quotes_nothing():
+    from dataclasses import dataclass
+
+    from hushrec import EngineError
+
+    @dataclass(frozen=True, kw_only=True)
+    class Broken(ItemCounts):
+        def blocks(self, rows, cache):
+            raise ValueError(f"user with rating {rows.values[0]}")
+
+    asked = curator()
+    asked.plan({"q": 1.0})
+    with pytest.raises(EngineError) as caught:
+        asked.release("q", Broken())
+    assert "rating" not in str(caught.value).replace("ratings", "")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
