@@ -1,0 +1,5 @@
+"""`python -m hushrec` is the program `hushrec`."""
+
+from hushrec.cli import main
+
+main()

@@ -1,0 +1,189 @@
+"""Plots of tables, in one house style: one line a method, spread as error bars, levels dashed.
+
+Needs the extra `plot` (Matplotlib); without it there is no picture, and the functions say so by returning False.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hushrec.evaluate.tables import Row, Table
+
+# Told apart by people who do not see all colours (Okabe, Ito 2008), and by their marks in print.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+INK, FAINT = "#333333", "#DDDDDD"
+MOST_TICKS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlotSpec:
+    """Which columns of a table are drawn: y against x, one line for each value of `series`.
+
+    A row without an x (None) becomes a level line. The column "y sd", where there is one, becomes error bars.
+    only: draw only the rows whose columns have these values.
+    """
+
+    x: str
+    y: str
+    series: str = "method"
+    x_label: str | None = None
+    y_label: str | None = None
+    log_x: bool = False
+    log_y: bool = False
+    only: tuple[tuple[str, Any], ...] = ()
+
+
+def draw(table: Table, spec: PlotSpec, title: str, path: Path) -> bool:
+    """Write the plot as PNG; returns whether it could (Matplotlib may not be installed)."""
+    figure = _figure(7.0, 4.6)
+    if figure is None:
+        return False
+    axes = figure.add_subplot()
+    rows = [row for row in table.rows if all(row.get(column) == value for column, value in spec.only)]
+    names = list(dict.fromkeys(str(row.get(spec.series)) for row in rows))
+    for number, name in enumerate(names):
+        _line(axes, [row for row in rows if str(row.get(spec.series)) == name], spec, name, number)
+    style(axes, title, spec.x_label or spec.x, spec.y_label or spec.y)
+    places = sorted({float(row[spec.x]) for row in rows if row.get(spec.x) is not None})
+    if spec.log_x:
+        _log_x(axes, places)
+    if spec.log_y:
+        _log_y(axes)
+    if len(names) > 6:
+        figure.set_figwidth(9.5)
+        _legend_beside(figure)
+    elif names:
+        axes.legend(fontsize="small", edgecolor="none", framealpha=0.8)
+    figure.savefig(path, dpi=150)
+    return True
+
+
+def draw_demo(rmse: Mapping[float, float], levels: Mapping[str, float], mu: float, path: Path) -> bool:
+    """The picture of `hushrec demo`: error against ε beside the twins, and the best attacker's chances at one μ."""
+    from hushrec.privacy.meaning import roc
+
+    figure = _figure(10.5, 4.4)
+    if figure is None:
+        return False
+    left, right = figure.subplots(1, 2)
+    left.plot(list(rmse), list(rmse.values()), color=COLOURS[0], marker=MARKS[0], markersize=5, label="private")
+    for number, (name, level) in enumerate(levels.items(), start=1):
+        _level(left, level, name, number)
+    style(left, "What everybody learns", "ε (less private to the right)", "RMSE on held-back ratings, stars")
+    _log_x(left, list(rmse))
+    left.legend(fontsize="small", frameon=False, loc="best")
+    false_positive, true_positive = roc(mu, points=201)
+    right.plot([0, 1], [0, 1], color=COLOURS[6], linestyle="--", linewidth=1.2, label="blind guessing")
+    right.plot(false_positive, true_positive, color=COLOURS[1], label="best possible attacker")
+    right.fill_between(false_positive, false_positive, true_positive, color=COLOURS[1], alpha=0.15, linewidth=0)
+    style(right, "What an attacker learns about one user, at ε = 1", "false positives", "true positives")
+    right.set_aspect("equal")
+    right.set_xlim(0, 1)
+    right.set_ylim(0, 1)
+    right.legend(fontsize="small", frameon=False, loc="lower right")
+    figure.savefig(path, dpi=150)
+    return True
+
+
+def draw_curves(curves: Mapping[str, Any], bounds: Mapping[str, Any], title: str, path: Path) -> bool:
+    """Attackers' success: each curve is (false-positive rates, true-positive rates); bounds are drawn in ink."""
+    figure = _figure(9.0, 5.2)
+    if figure is None:
+        return False
+    axes = figure.add_subplot()
+    axes.plot([0, 1], [0, 1], color=COLOURS[6], linestyle=":", linewidth=1.2, label="blind guessing")
+    for name, (false, true) in bounds.items():
+        axes.plot(false, true, color=INK, linewidth=2.2, label=name)
+    for number, (name, (false, true)) in enumerate(curves.items()):
+        dashes = "--" if number >= len(COLOURS) else "-"
+        axes.plot(false, true, color=COLOURS[number % len(COLOURS)], linestyle=dashes, linewidth=1.3, label=name)
+    style(axes, title, "false positives", "true positives")
+    axes.set_aspect("equal")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.005)
+    _legend_beside(figure)
+    figure.savefig(path, dpi=150)
+    return True
+
+
+def style(axes: Any, title: str, x_label: str, y_label: str) -> None:
+    """The house style: title on the left, no box, a faint grid behind the lines."""
+    axes.set_title(title, loc="left", fontsize="medium", color=INK)
+    axes.set_xlabel(x_label, color=INK)
+    axes.set_ylabel(y_label, color=INK)
+    axes.grid(color=FAINT, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=INK, labelsize="small", length=3)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(INK)
+
+
+def _figure(width: float, height: float) -> Any:
+    """An empty figure of this size in inches, made without any global state; None without Matplotlib."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _legend_beside(figure: Any) -> None:
+    """The legend right of the picture, long names on several lines."""
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    names = [textwrap.fill(name, 34) for name in names]
+    figure.legend(handles, names, fontsize="small", frameon=False, loc="outside right upper")
+
+
+def _line(axes: Any, rows: list[Row], spec: PlotSpec, name: str, number: int) -> None:
+    drawn = [row for row in rows if row.get(spec.y) is not None]
+    points = sorted((row for row in drawn if row.get(spec.x) is not None), key=lambda row: float(row[spec.x]))
+    if points:
+        spread = [row.get(f"{spec.y} sd") or 0.0 for row in points]
+        axes.errorbar(
+            [row[spec.x] for row in points],
+            [row[spec.y] for row in points],
+            yerr=spread if any(spread) else None,
+            label=name,
+            color=COLOURS[number % len(COLOURS)],
+            # Past the last colour they begin again, with the next mark.
+            marker=MARKS[(number + number // len(COLOURS)) % len(MARKS)],
+            markersize=4,
+            linewidth=1.4,
+            capsize=2.5,
+        )
+    for row in drawn:
+        if row.get(spec.x) is None:
+            _level(axes, row[spec.y], name, number)
+
+
+def _level(axes: Any, height: float, name: str, number: int) -> None:
+    axes.axhline(height, label=name, color=COLOURS[number % len(COLOURS)], linestyle=(0, (5, 2)), linewidth=1.2)
+
+
+def _log_x(axes: Any, places: Sequence[float]) -> None:
+    """A logarithmic axis, labelled with plain numbers at the points themselves where they are few."""
+    axes.set_xscale("log")
+    if 0 < len(places) <= MOST_TICKS:
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.set_xticks([], minor=True)
+
+
+def _log_y(axes: Any) -> None:
+    """A logarithmic axis with plain numbers; between the powers of ten only where there are hardly any of these."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    few = high < 20 * low
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}" if few else "")
+    axes.tick_params(axis="y", which="minor", colors=INK, labelsize="small", length=2)
+    if few:
+        axes.grid(axis="y", which="minor", color=FAINT, linewidth=0.7)
