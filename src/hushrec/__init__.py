@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -18,9 +20,17 @@ _HOMES = {
     "split": "hushrec.data.split",
     "synthetic": "hushrec.data.synthetic",
     "fit": "hushrec.fit",
+    "tune": "hushrec.tune",
+    "plan": "hushrec.evaluate.planning",
+    "Posterior": "hushrec.solvers.posterior",
     "SVD": "hushrec.solvers.svd",
+    "ALS": "hushrec.solvers.als",
+    "FactoredGradient": "hushrec.solvers.factored_gradient",
+    "CleansedSVD": "hushrec.solvers.cleansed_svd",
+    "FrankWolfe": "hushrec.solvers.frank_wolfe",
     "Release": "hushrec.release.file",
     "evaluate": "hushrec.evaluate.metrics",
+    "audit": "hushrec.evaluate.audit",
     "LocalEngine": "hushrec.engines.local",
     "HushrecError": "hushrec.errors",
     "DataError": "hushrec.errors",
@@ -43,21 +53,28 @@ if TYPE_CHECKING:
     from hushrec.errors import EngineError as EngineError
     from hushrec.errors import HushrecError as HushrecError
     from hushrec.errors import ReleaseError as ReleaseError
+    from hushrec.evaluate.audit import audit as audit
     from hushrec.evaluate.metrics import evaluate as evaluate
+    from hushrec.evaluate.planning import plan as plan
     from hushrec.fit import fit as fit
     from hushrec.privacy.accounting import Budget as Budget
     from hushrec.privacy.accounting import Guarantee as Guarantee
     from hushrec.privacy.accounting import Ledger as Ledger
     from hushrec.privacy.accounting import NonPrivate as NonPrivate
     from hushrec.release.file import Release as Release
+    from hushrec.solvers.als import ALS as ALS
+    from hushrec.solvers.cleansed_svd import CleansedSVD as CleansedSVD
+    from hushrec.solvers.factored_gradient import FactoredGradient as FactoredGradient
+    from hushrec.solvers.frank_wolfe import FrankWolfe as FrankWolfe
+    from hushrec.solvers.posterior import Posterior as Posterior
     from hushrec.solvers.svd import SVD as SVD
+    from hushrec.tune import tune as tune
 
 __all__ = ["__version__", *sorted(_HOMES)]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        # Looked up anew on every use: a submodule of the same name (hushrec.fit) may have taken the attribute.
         value = getattr(importlib.import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
@@ -66,3 +83,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+class _Package(ModuleType):
+    """Keeps a submodule of the same name (hushrec.fit, hushrec.evaluate) from taking a public name's place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -93,7 +93,14 @@ def test_no_neighbour_passes_the_sensitivity_and_one_reaches_half(query, relatio
         assert worst[2] >= 0.5, worst
 
 
-READ_VALUES = [query for query in EXAMPLES if not isinstance(query, queries.UserCount | queries.ItemCounts)]
+COUNTS = (
+    queries.UserCount,
+    queries.ItemCounts,
+    queries.RatingCount,
+    queries.CooccurrenceGram,
+    queries.ImplicitEquations,
+)
+READ_VALUES = [query for query in EXAMPLES if not isinstance(query, COUNTS) and getattr(query, "clamp", 0) is not None]
 
 
 @pytest.mark.parametrize("query", READ_VALUES, ids=lambda q: type(q).__name__)

@@ -27,7 +27,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hushrec.data.ratings import Ratings
-from hushrec.data.readers import factorise, gunzip, positions_in
+from hushrec.data.readers import MOST_UNPACKED, factorise, gunzip, positions_in
 from hushrec.errors import ConfigError, DataError
 
 CHUNK = 2**24
@@ -251,7 +251,9 @@ class Files:
     def _add_zip(self, path: Path) -> None:
         archive = self._open.enter_context(zipfile.ZipFile(path))
         for entry in archive.infolist():
-            if not entry.is_dir() and not entry.filename.startswith("__MACOSX/"):
+            if entry.file_size > max(2**28, MOST_UNPACKED * entry.compress_size):
+                raise DataError(f"A file in {path.name} unpacks to more than {MOST_UNPACKED} times its size.")
+            if entry.filename and not entry.is_dir() and not entry.filename.startswith("__MACOSX/"):
                 self.members.append(Member(f"{path.as_posix()}/{entry.filename}", _zip_opener(archive, entry)))
 
     def _add_tar(self, archive: tarfile.TarFile) -> None:

@@ -16,6 +16,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,8 @@ Unknown = Literal["error", "drop"]
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 LONGEST_ID = 1000  # ids become fixed-width text arrays, where one endless id would multiply by all the others
+LONGEST_NAME, MOST_LISTED = 60, 12  # of column names in a message
+MOST_UNPACKED = 200  # times its own size, beyond 256 MB: a file that claims more is a trap
 LARGEST_OWN_FILE = 64 * 2**20
 RANGE_REASON = (
     "value_range=(lowest, highest) is required: it must be public knowledge, such as (1, 5) for stars, "
@@ -174,8 +177,14 @@ def _file_table(path: Path, columns: Mapping[str, Column], separator: str | None
 def gunzip(path: Path) -> bytes:
     """The content of a gzip file; `DataError` when it is damaged or cut short."""
     try:
+        most = max(2**28, MOST_UNPACKED * path.stat().st_size)
+        content = bytearray()
         with gzip.open(path) as stream:
-            return stream.read()
+            while block := stream.read(2**20):
+                content += block
+                if len(content) > most:
+                    raise DataError(f"{path.name} unpacks to more than {MOST_UNPACKED} times its size.")
+        return bytes(content)
     except (EOFError, zlib.error, OSError):
         raise DataError(f"{path.name} is damaged or cut short: it could not be decompressed.") from None
 
@@ -252,8 +261,20 @@ def _column_name(names: list[str], column: Column, role: str, where: str, header
             f"{where}: there is no column {column!r}, and the first line does not look like column names: "
             "pass has_header=False and columns by position."
         )
-    listed = ", ".join(repr(name.strip()) for name in names[:30])
-    raise DataError(f"{where} has no column {column!r} for {role}; its columns are {listed}.")
+    if all(_is_name(name) for name in names):
+        listed = ", ".join(repr(name.strip()) for name in names[:MOST_LISTED])
+        more = "" if len(names) <= MOST_LISTED else ", ..."
+        raise DataError(f"{where} has no column {column!r} for {role}; its columns are {listed}{more}.")
+    raise DataError(f"{where} has no column {column!r} for {role}, and its first line does not look like names.")
+
+
+def _is_name(text: str) -> bool:
+    """Whether a column's name may be shown: short, printable, and without a number that stands by itself.
+
+    Where lines end in an unknown way, or columns are parted by an unknown mark, a "name" is somebody's rating.
+    """
+    words = re.split(r"[^\w.+-]+", text)
+    return len(text) <= LONGEST_NAME and text.isprintable() and not any(_is_number(word) for word in words)
 
 
 def _is_number(text: str) -> bool:
@@ -596,7 +617,7 @@ def _own_arrays(
     bad = sum(number is None for number in numbers)
     if bad:
         raise DataError(f"{bad} values in {where} are not finite numbers.")
-    names = [str(item).strip() if isinstance(item, (str, int)) else "" for item, _ in pairs]
+    names = [_own_name(item) for item, _ in pairs]
     if not all(names):
         raise DataError(f"{names.count('')} item ids in {where} are missing or neither integers nor text.")
     if len(set(names)) != len(names):
@@ -610,6 +631,15 @@ def _own_arrays(
     frame = pl.DataFrame({"item": names}, schema={"item": pl.String}).lazy()
     integers = frame.select(_integer_ids("item", pl.String())).collect()["item"]
     return _id_array(_checked_ids(frame, integers, "item"), "item"), values
+
+
+def _own_name(item: Any) -> str:
+    try:
+        name = str(item).strip() if isinstance(item, (str, int)) else ""
+        name.encode()
+    except ValueError:  # half a character, or a number of thousands of digits
+        return ""
+    return name
 
 
 def _own_number(value: Any) -> float | None:

@@ -37,7 +37,7 @@ class LocalEngine:
         """Cut the ratings into shards (views, no copy) and stand ready to sum over them."""
         workers = self.workers or os.cpu_count() or 1
         # Small shards keep the float rows of the user half small beside the ratings themselves.
-        shards = self.shards or max(workers, -(-ratings.n_ratings // 1_000_000))
+        shards = self.shards or max(workers, -(-ratings.n_ratings // 250_000))
         return LocalJob(workers=workers, shards=cut(ratings, shards))
 
 
@@ -55,20 +55,25 @@ class LocalJob:
     def total(self, work: Work) -> Sums:
         """The sum of `work` over all shards; integers come out the same for any shards, workers and order."""
         workers = min(self.workers, len(self.shards))
-        try:
-            with threadpool_limits(limits=1), ThreadPoolExecutor(workers) as pool:
-                parts = list(pool.map(lambda w: self._part(work, w, workers), range(workers)))
-        except HushrecError:
-            raise
-        except MemoryError:
-            raise EngineError("There was not enough memory for the sums over users; nothing was released.") from None
-        except Exception as failure:
-            # The message of a foreign exception may quote data: only its type is passed on.
-            raise EngineError(f"The user half failed ({type(failure).__name__}); nothing was released.") from None
+        parts, failure = self._parts(work, workers)
+        if failure is not None:
+            # Raised here, outside of any handler: a foreign exception may quote data, and must not hang on to ours.
+            raise failure
         for part in parts[1:]:
             for total, more in zip(parts[0], part, strict=True):
                 total += more
         return parts[0]
+
+    def _parts(self, work: Work, workers: int) -> tuple[list[Sums], HushrecError | None]:
+        try:
+            with threadpool_limits(limits=1), ThreadPoolExecutor(workers) as pool:
+                return list(pool.map(lambda w: self._part(work, w, workers), range(workers))), None
+        except HushrecError as refusal:
+            return [], refusal
+        except MemoryError:
+            return [], EngineError("There was not enough memory for the sums over users; nothing was released.")
+        except Exception as failure:
+            return [], EngineError(f"The user half failed ({type(failure).__name__}); nothing was released.")
 
     def _part(self, work: Work, worker: int, workers: int) -> Sums:
         sums = work.zeros()

@@ -7,17 +7,27 @@ from numpy.typing import NDArray
 
 from hushrec.data.ratings import Ratings
 from hushrec.errors import DataError
+from hushrec.evaluate.ranking import evaluate_ranking
 from hushrec.release.complete import find_items, predict_at
 from hushrec.release.file import Release
+from hushrec.release.kinds import KINDS
 
 
 def evaluate(release: Release, train: Ratings, test: Ratings) -> dict[str, float]:
     """Errors of the predictions that every user computes from her own training row, at her test ratings.
 
     Returns rmse and mae in native units, the number of test ratings and of users with one, and how many test
-    ratings fall on items that the release does not list (they are left out).
+    ratings fall on items that the release does not list (they are left out). For a release of implicit feedback
+    the figures are those of `evaluate.ranking` instead of rmse and mae.
     **Guarantee**: none; the figures are computed from private ratings without noise. Do not publish them as private.
+
+    >>> import hushrec as hr
+    >>> train, test = hr.synthetic(users=500, items=20, per_user=8, test_per_user=2)
+    >>> evaluate(hr.fit(train, hr.SVD(), hr.NonPrivate()), train, test)["ratings"]
+    1000
     """
+    if KINDS[release.kind].scores:
+        return evaluate_ranking(release, *aligned_pair(release, train, test))
     errors, outside = _errors(release, train, test)
     if len(errors) == 0:
         raise DataError("No test rating falls on an item that the release lists.")
@@ -31,15 +41,20 @@ def evaluate(release: Release, train: Ratings, test: Ratings) -> dict[str, float
 
 
 def _errors(release: Release, train: Ratings, test: Ratings) -> tuple[NDArray[np.float64], int]:
-    if train.n_users != test.n_users:
-        raise DataError("train and test must have the same users, in the same order.")
-    known, wanted = _aligned(release, train), _aligned(release, test)
+    known, wanted = aligned_pair(release, train, test)
     rows = (known.indptr, known.indices, known.values.astype(np.float64))
     predicted = predict_at(release, rows, (wanted.indptr, wanted.indices))
     return predicted - wanted.values, test.n_ratings - wanted.n_ratings
 
 
-def _aligned(release: Release, ratings: Ratings) -> Ratings:
+def aligned_pair(release: Release, train: Ratings, test: Ratings) -> tuple[Ratings, Ratings]:
+    """Train and test over the release's item list, once it is checked that their rows are the same users."""
+    if train.n_users != test.n_users:
+        raise DataError("train and test must have the same users, in the same order.")
+    return aligned(release, train), aligned(release, test)
+
+
+def aligned(release: Release, ratings: Ratings) -> Ratings:
     """The ratings over the release's item list; ratings of other items are left out."""
     if len(ratings.items) == release.n_items and bool(np.all(ratings.items == release.items)):
         return ratings

@@ -13,27 +13,32 @@ arithmetic).
 """
 
 import math
+import os
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from hushrec.errors import BudgetError, ConfigError, ReleaseError
+from hushrec.privacy.selection import selection_epsilon
+
+if TYPE_CHECKING:
+    from hushrec.privacy.durable import LedgerFile
 
 Relation = Literal["replace-one", "add-remove"]
 Unit = Literal["user", "rating"]
 Model = Literal["joint", "central", "local"]
-Mechanism = Literal["gaussian", "laplace", "randomized-response"]
+Mechanism = Literal["gaussian", "laplace", "randomized-response", "selection"]
 
 RELATIONS = ("replace-one", "add-remove")
 UNITS = ("user", "rating")
 MODELS = ("joint", "central", "local")
-MECHANISMS = ("gaussian", "laplace", "randomized-response")
+MECHANISMS = ("gaussian", "laplace", "randomized-response", "selection")
 
 # Bound on the error of _log_delta; measured against high-precision arithmetic it stays below 4e-13.
 _CURVE_MARGIN = 1e-12
@@ -280,9 +285,11 @@ class LedgerEntry:
 
     ``sensitivity`` and ``scale`` (sigma of Gaussian, b of Laplace noise) are in the same unit. A scale of 0
     is no noise and costs everything. Randomized response at epsilon is recorded as sensitivity epsilon, scale
-    1.
+    1. A selection says that the other entries are those of the best of a random number of runs: sensitivity
+    is the mean number of runs (at least 1.001), scale the shape of its law (at most 100); see ``selection.py``.
 
-    **Guarantee**: ``mu`` and ``epsilon`` are exact quotients rounded up.
+    **Guarantee**: ``mu`` and ``epsilon`` are exact quotients rounded up. A selection has a price only together
+    with what was selected: see ``Ledger.epsilon``.
 
     >>> LedgerEntry("gram", "gaussian", sensitivity=1.0, scale=4.0, share=1.0, coordinates=10).mu
     0.25
@@ -311,6 +318,14 @@ class LedgerEntry:
             raise ConfigError(f"coordinates is {_show(self.coordinates)}, but it must be a whole number.")
         _require_number("coordinates", self.coordinates, 0, 2**62)
         object.__setattr__(self, "coordinates", int(self.coordinates))
+        if self.selection:
+            _require_number("sensitivity of a selection", self.sensitivity, 1.001, 1e9)
+            _require_number("scale of a selection", self.scale, 0.0, 100.0)
+
+    @property
+    def selection(self) -> bool:
+        """Whether this says that the ledger's other entries were selected among several runs."""
+        return self.mechanism == "selection"
 
     @property
     def mu(self) -> float:
@@ -320,7 +335,7 @@ class LedgerEntry:
     @property
     def epsilon(self) -> float:
         """The pure epsilon spent; 0 for Gaussian noise."""
-        return self._spent() if self.mechanism != "gaussian" else 0.0
+        return self._spent() if self.mechanism not in ("gaussian", "selection") else 0.0
 
     def _spent(self) -> float:
         if self.scale == 0.0:
@@ -338,7 +353,8 @@ class Ledger:
     """Everything that was released, in order; the total cost is recomputed from it by anyone.
 
     **Guarantee**: the releases together are (``epsilon(delta)``, delta)-DP for every delta, also when each
-    was chosen after seeing the earlier ones: Gaussian entries compose exactly, pure ones add to that.
+    was chosen after seeing the earlier ones: Gaussian entries compose exactly, pure ones add to that. With a
+    selection among them, they are the run with the best score among a random number of runs at this cost.
 
     >>> entry = LedgerEntry("sum", "gaussian", sensitivity=1.0, scale=20.0, share=0.025, coordinates=1)
     >>> round(Ledger((entry,) * 40).epsilon(1e-6), 6)
@@ -360,7 +376,17 @@ class Ledger:
 
     @property
     def mu(self) -> float:
-        """Root of the summed squares of the Gaussian entries, rounded up (hypot errs by less than 2^-52)."""
+        """Root of the summed squares of the Gaussian entries, rounded up; inf with a selection, which has no mu."""
+        return math.inf if self.selections else self._run_mu
+
+    @property
+    def selections(self) -> tuple[LedgerEntry, ...]:
+        """The entries that tell of a selection: none, or one."""
+        return tuple(entry for entry in self.entries if entry.selection)
+
+    @property
+    def _run_mu(self) -> float:
+        """The mu of one run (hypot errs by less than 2^-52)."""
         return math.hypot(*(entry.mu for entry in self.entries)) * (1.0 + 2.0**-51)
 
     @property
@@ -370,12 +396,38 @@ class Ledger:
 
     def epsilon(self, delta: float) -> float:
         """Return the total epsilon at this ``delta``, rounded up."""
+        if self.selections:
+            return self._selected_epsilon(delta)
         gaussian, pure = gaussian_epsilon(self.mu, delta), self.pure_epsilon
         return math.nextafter(gaussian + pure, math.inf) if gaussian and pure else gaussian + pure
+
+    def _selected_epsilon(self, delta: float) -> float:
+        """One selection among Gaussian runs has a proved price; anything else none."""
+        if len(self.selections) > 1 or self.pure_epsilon:
+            return math.inf
+        _require_number("delta", delta, 0.0, 1.0, below_high=True)
+        (entry,) = self.selections
+        return selection_epsilon(self._run_mu, delta, mean=entry.sensitivity, shape=entry.scale)
 
     def add(self, entry: LedgerEntry) -> "Ledger":
         """Return a ledger with one more entry; this one stays as it is."""
         return Ledger((*self.entries, entry))
+
+    @staticmethod
+    def open(path: "str | os.PathLike[str]", total: Budget | None = None) -> "LedgerFile":
+        """Open the ledger file of a data set, or start one with this ``total`` for all fits on it together.
+
+        **Guarantee**: fits that take it (``fit(..., ledger=...)``) never spend more than the total, whatever
+        crashes or runs at the same time.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Ledger.open(folder + "/ratings.ledger", total=Budget(3.0, 1e-6)).read().epsilon
+        0.0
+        """
+        from hushrec.privacy.durable import LedgerFile
+
+        return LedgerFile(path, total)
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the entries as plain dicts, safe for JSON."""

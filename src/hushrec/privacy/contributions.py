@@ -36,9 +36,10 @@ SHRINK = 1.0 - 2.0**-40
 
 @dataclass(frozen=True)
 class Block:
-    """One block of the users' contributions in a shard: `entries` (nnz,) over items, `dense` (m, k), or both.
+    """One block of the users' contributions in a shard: `entries` over items, `dense` (m, k), or both.
 
-    entries alone add to a vector (n,), dense alone to a vector (k,), both to a matrix (n, k).
+    entries (nnz,) alone add to a vector (n,), dense alone to a vector (k,), the outer product of both to a matrix
+    (n, k); entries (nnz, k), a vector for each rating, add to a matrix (n, k) by themselves.
     """
 
     entries: Floats | None = None
@@ -109,7 +110,10 @@ def _block_norms_squared(indptr: NDArray[Any], block: Block) -> Floats:
         if block.dense is None:
             raise ValueError("a block needs entries, dense, or both")
         return np.einsum("ik,ik->i", block.dense, block.dense)
-    norms = _row_norms_squared(indptr, block.entries)
+    if block.entries.ndim == 2:
+        norms = _row_norms_squared(indptr, np.sqrt(np.einsum("pk,pk->p", block.entries, block.entries)))
+    else:
+        norms = _row_norms_squared(indptr, block.entries)
     if block.dense is None:
         return norms
     return norms * np.einsum("ik,ik->i", block.dense, block.dense)
@@ -126,6 +130,8 @@ def _add_block(
 ) -> None:
     if block.entries is None:
         _add_dense(block.dense, factors, sign, certified, into)
+    elif block.entries.ndim == 2:
+        _add_vectors(indptr, indices, block.entries, factors, sign, certified, into)
     elif block.dense is None:
         _add_sparse(indptr, indices, block.entries, factors, sign, certified, into)
     else:
@@ -231,6 +237,22 @@ def _add_sparse(indptr: Any, indices: Any, entries: Any, factors: Any, sign: Any
             unit = _on_grid(entries[p] * factors[i], into)
             into[indices[p]] += sign * unit
             certified[i] += unit * unit
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _add_vectors(indptr: Any, indices: Any, entries: Any, factors: Any, sign: Any, certified: Any, into: Any) -> None:
+    width = entries.shape[1]
+    for i in range(len(indptr) - 1):
+        if factors[i] == 0.0:
+            continue
+        norm_squared = certified[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            line = into[indices[p]]
+            for k in range(width):
+                unit = _on_grid(entries[p, k] * factors[i], into)
+                line[k] += sign * unit
+                norm_squared += unit * unit
+        certified[i] = norm_squared
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

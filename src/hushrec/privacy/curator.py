@@ -21,8 +21,9 @@ from hushrec.errors import BudgetError
 from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate, check_shares
 from hushrec.privacy.contributions import Floats
 from hushrec.privacy.forms import Query, Scale
+from hushrec.privacy.journal import Journal
 from hushrec.privacy.noise import SeededBits, SystemBits
-from hushrec.privacy.queries import UserCount
+from hushrec.privacy.queries import HoldOut, UserCount
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,18 @@ class Curator:
         *,
         engine: Engine | None = None,
         seed: int | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self._ratings = ratings
         self._engine = engine or LocalEngine()
         self._job: Job | None = None
         self._bits = SystemBits() if seed is None else SeededBits(seed)
+        self._journal = journal or Journal(budget)
         self._budget = budget
         self._mu = budget.mu
         self._shares: dict[str, float] = {}
         self._spent = Ledger()
+        self._hold_out: HoldOut | None = None
 
     @property
     def shape(self) -> Shape:
@@ -88,6 +92,11 @@ class Curator:
     def items(self) -> NDArray[Any]:
         """The public item list, in the order of every sum over items."""
         return self._ratings.items
+
+    @property
+    def catalogue(self) -> str:
+        """How the public item list came to be: "declared", "observed" or "fixed"."""
+        return self._ratings.catalogue
 
     @property
     def ledger(self) -> Ledger:
@@ -133,16 +142,30 @@ class Curator:
         if self._budget.private and share == 0:
             raise BudgetError(f"The release {label!r} has no share of the budget; no data was read.")
         scale = query.scale(self._budget.relation, self._mu * share**0.5)
-        self._spent = self._spent.add(_entry(label, query, scale, share, self.shape.items))
-        sums = self._attached().total(_QueryWork(query, scale, self._ratings.n_items))
+        entry = _entry(label, query, scale, share, self.shape.items)
+        self._spent = self._spent.add(entry)
+        parts = self._journal.recall(entry, self._bits)
+        if parts is None:
+            self._journal.spend(entry)
+            parts = self._answer(query, scale)
+            self._journal.record(entry, parts, self._bits)
+        return Noisy(parts, scale.sigma * scale.unit)
+
+    def _answer(self, query: Query, scale: Scale) -> tuple[Floats, ...]:
+        sums = self._attached().total(_QueryWork(query, scale, self._ratings.n_items, self._hold_out))
         if scale.units is not None:
             query.add_noise(sums, scale.sigma, self._bits)
-        return Noisy(query.finish(sums, scale.unit), scale.sigma * scale.unit)
+        return query.finish(sums, scale.unit)
 
     def narrow(self, chosen: NDArray[np.integer[Any]]) -> None:
         """Keep only the items at these public increasing positions: of the list, the sums and every row."""
-        self._ratings = self._ratings.select(np.asarray(chosen), catalogue="declared")
+        self._ratings = self._ratings.select(np.asarray(chosen))
         self._job = None
+
+    def hold_out(self, rule: HoldOut | None) -> None:
+        """From now on, queries see each user's row without what this public rule holds out of it; None: all of it."""
+        self._hold_out = rule
+        self._job = None  # what the user half kept belongs to the rows as they were
 
     def _attached(self) -> Job:
         if self._job is None:
@@ -157,11 +180,16 @@ class _QueryWork:
     query: Query
     scale: Scale
     n_items: int
+    hold_out: HoldOut | None = None
 
     def zeros(self) -> Sums:
         return self.query.zeros(self.n_items, np.float64 if self.scale.units is None else np.int64)
 
     def add(self, rows: Ratings, cache: Cache, into: Sums) -> None:
+        if self.hold_out is not None:
+            if "rest" not in cache:
+                cache["rest"] = rows.keep(~self.hold_out.mask(rows))
+            rows = cache["rest"]
         self.query.add(rows, cache, self.scale, into)
 
 

@@ -89,8 +89,15 @@ class SeededBits:
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
             raise ConfigError(f"seed is {seed!r}, but it must be a whole number of at least 0.")
         self._generator = np.random.PCG64(int(seed))
+        self.drawn = 0
+
+    def skip(self, count: int) -> None:
+        """Go on as if that many words had been drawn."""
+        self._generator.advance(count)
+        self.drawn += count
 
     def words(self, count: int) -> Words:
+        self.drawn += count
         words: Words = self._generator.random_raw(count)
         return words
 

@@ -7,17 +7,21 @@ function of her own row and of public values, never of another user's row.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrec.data.ratings import Ratings
-from hushrec.device import kernels
-from hushrec.engines.base import Cache
-from hushrec.privacy.contributions import Block, Floats
-from hushrec.privacy.forms import GramQuery, SumQuery
+from hushrec.device import factored, frank_wolfe, holdout, kernels, posterior
+from hushrec.engines.base import Cache, Sums
+from hushrec.privacy.contributions import Block, Floats, add_grams, integer_rows
+from hushrec.privacy.forms import GramQuery, Scale, SumQuery
+from hushrec.release.kinds import KINDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +54,11 @@ class ItemCounts(SumQuery):
 
 @dataclass(frozen=True, kw_only=True)
 class ItemMoments(SumQuery):
-    """Weighted sums of values and weighted counts of every item, and the users' mean values: one joint release.
+    """Weighted sums of values and weighted counts of every item, and the users' own moments: one joint release.
 
     With x = (value − centre)/half_width and w = 1/√(her number of ratings), a user adds to each item she rated
-    w · (x − her own mean of x, shrunk by `offset_prior` ratings) and w · count_weight; and to a single further
-    coordinate mean_weight · (her mean of x).
+    w · (x − her own mean of x, shrunk by `offset_prior` ratings) and w · count_weight; and to two further
+    coordinates mean_weight · (her mean of x) and mean_weight · (her mean square of x about that shrunk mean).
     """
 
     name: ClassVar[str] = "item moments"
@@ -69,15 +73,16 @@ class ItemMoments(SumQuery):
         centres = np.full(rows.n_items, self.centre)
         csr = (rows.indptr, rows.indices, rows.values)
         values = kernels.residuals(*csr, centres, self.offset_prior)
-        means = kernels.row_means(*csr, centres)
+        means = kernels.row_means(*csr, centres) / self.half_width
+        spread = kernels.row_means(*csr[:2], np.square(values / self.half_width), np.zeros(rows.n_items))
         return (
             Block(entries=values * (weights / self.half_width)),
             Block(entries=weights * self.count_weight),
-            Block(dense=means[:, None] * (self.mean_weight / self.half_width)),
+            Block(dense=np.column_stack((means, spread)) * self.mean_weight),
         )
 
     def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
-        return (n_items,), (n_items,), (1,)
+        return (n_items,), (n_items,), (2,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,3 +97,406 @@ class ResidualGram(GramQuery):
     def row(self, rows: Ratings, cache: Cache) -> Floats:
         values = kernels.residuals(rows.indptr, rows.indices, rows.values, self.means, self.offset_prior)
         return np.asarray(values * self.item_weights[rows.indices])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrankWolfePath:
+    """The public past of Frank-Wolfe: t updates that users make on their rows, vectors (t, n), steps, gains (t,)."""
+
+    means: Floats
+    vectors: Floats
+    steps: Floats
+    gains: Floats
+    rules: frank_wolfe.Rules
+
+    def replayed(self, rows: Ratings, cache: Cache) -> tuple[Floats, Floats]:
+        """Her scores Y and the loss's gradient at her entries, (nnz,) each, after all updates."""
+        rounds = len(self.steps)
+        scores, made = np.zeros(rows.n_ratings), 0
+        # Taken out while it is worked on: scores that were left half updated are never met again.
+        key, kept = cache.pop("frank-wolfe", ("", scores))
+        for done in (rounds, rounds - 1):
+            if done >= 0 and key == self.digest(done):
+                scores, made = kept, done
+        csr = (rows.indptr, rows.indices, rows.values)
+        updates = (self.vectors, self.steps, self.gains)
+        gradient = frank_wolfe.gradients(*csr, self.means, *updates, made, scores, self.rules)
+        cache["frank-wolfe"] = (self.digest(rounds), scores)
+        return scores, np.asarray(gradient)
+
+    def digest(self, rounds: int) -> str:
+        """The cache's key of the scores after so many updates: everything public that they were computed from."""
+        found = hashlib.sha256(repr(self.rules).encode())
+        for array in (self.means, self.vectors[:rounds], self.steps[:rounds], self.gains[:rounds]):
+            found.update(np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrankWolfeGram(FrankWolfePath, GramQuery):
+    """Σ g_i g_iᵀ of the loss's gradient rows after t Frank-Wolfe updates: Algorithm 1."""
+
+    name: ClassVar[str] = "Frank-Wolfe Gram"
+
+    def row(self, rows: Ratings, cache: Cache) -> Floats:
+        return self.replayed(rows, cache)[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrankWolfeGap(FrankWolfePath, SumQuery):
+    """Σ ⟨Y_i, g_i⟩, the loss and the number of ratings: with the next Gram, the duality gap."""
+
+    name: ClassVar[str] = "duality gap"
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        scores, _ = self.replayed(rows, cache)
+        terms = frank_wolfe.gap_terms(rows.indptr, rows.indices, rows.values, self.means, scores, self.rules)
+        return (Block(dense=terms),)
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        return ((3,),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnexplainedGram(GramQuery):
+    """Σ e_i e_iᵀ of what the users' own fold-ins leave unexplained, items weighted."""
+
+    name: ClassVar[str] = "unexplained Gram"
+    means: Floats
+    loadings: Floats
+    precision: Floats
+    noise: Floats
+    item_weights: Floats
+    rules: frank_wolfe.Rules
+
+    def row(self, rows: Ratings, cache: Cache) -> Floats:
+        csr = (rows.indptr, rows.indices, rows.values)
+        left = frank_wolfe.unexplained(csr, self.means, self.loadings, self.precision, self.noise, self.rules)
+        return np.asarray(left * self.item_weights[rows.indices])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorRegression(SumQuery):
+    """For every item Σ w e u over its raters; with it Σ w u uᵀ over all ratings, and how large the errors are.
+
+    u are a user's coordinates inferred from her *other* ratings, with a constant 1 in the place of her offset (the
+    first coordinate, which is hers alone); e is the rating freed of item mean and offset, and
+    w = item_weights / √(her number of ratings). The moments (see `device.posterior.regression_rows`) are times
+    `moment_weight`, the squared errors among them in units of `error_unit`.
+    """
+
+    name: ClassVar[str] = "factor regression"
+    means: Floats
+    loadings: Floats
+    precision: Floats
+    noise: Floats
+    item_weights: Floats
+    moment_weight: float
+    error_unit: float
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        row = rows.indptr, rows.indices
+        deviations = rows.values - self.means[rows.indices]
+        coordinates, spread = posterior.leave_one_out(*row, deviations, self.loadings, self.precision, self.noise)
+        errors = deviations - coordinates[:, 0]
+        coordinates[:, 0] = 1.0
+        factors = self.loadings.copy()
+        factors[:, 0] = 0.0
+        weights = kernels.activity_weights(rows.indptr, 0.5) * self.item_weights[rows.indices]
+        vectors, moments = posterior.regression_rows(*row, errors, coordinates, weights, factors, spread, self.noise)
+        moments[:, -2:] /= self.error_unit
+        return Block(entries=vectors), Block(dense=moments * self.moment_weight)
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        rank = self.loadings.shape[1]
+        return (n_items, rank), (rank * (rank + 1) // 2 + 2,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowEnergy(SumQuery):
+    """Σ of the users' mean squared deviations from item means and own shrunk offsets, in units of `unit`².
+
+    Each is cut at 2 · `bound` and counts less `bound`: centred, it needs half the noise.
+    """
+
+    name: ClassVar[str] = "row energy"
+    means: Floats
+    unit: float
+    offset_prior: float
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        errors = kernels.residuals(rows.indptr, rows.indices, rows.values, self.means, self.offset_prior)
+        energy = factored.row_energy(rows.indptr, errors / self.unit)
+        return (Block(dense=np.minimum(energy, 2.0 * self.bound) - self.bound),)
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        return ((1,),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatingCount(SumQuery):
+    """How many ratings there are: each number, cut at 2 · `bound`, counts less `bound`."""
+
+    name: ClassVar[str] = "rating count"
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        counts = np.diff(rows.indptr)[:, None].astype(np.float64)
+        return (Block(dense=np.minimum(counts, 2.0 * self.bound) - self.bound),)
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        return ((1,),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormalEquations(SumQuery):
+    """Every item's normal equations, Σ_i w_ij E[u_i u_iᵀ] and Σ_i w_ij e_ij u_i: one stacked contribution a user.
+
+    e_ij = (value − mean_j)/unit; u_i is her posterior mean under `loadings` (n, r), `precision` and `noise`, and
+    E[u_i u_iᵀ] has its posterior covariance too where `covariance` says so. w_i: `item_weights` on at most
+    `most` of her ratings, those of highest `priority`, with unit norm. The first block is in isometric
+    coordinates, times `moment_weight`.
+    """
+
+    name: ClassVar[str] = "normal equations"
+    means: Floats
+    unit: float
+    loadings: Floats
+    precision: Floats
+    noise: Floats
+    item_weights: Floats
+    priority: Floats
+    moment_weight: float
+    most: int = 2**31 - 1
+    covariance: bool = True
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        row = rows.indptr, rows.indices
+        deviations = (rows.values - self.means[rows.indices]) / self.unit
+        users = kernels.posterior_means(*row, deviations, self.loadings, self.precision, self.noise)
+        moments = factored.second_moments(users)
+        if self.covariance:
+            factored.add_covariances(*row, self.loadings, self.precision, self.noise, moments)
+        weights = factored.user_weights(*row, self.item_weights, self.priority, self.most)
+        return (
+            Block(entries=weights * self.moment_weight, dense=moments),
+            Block(entries=weights * deviations, dense=users),
+        )
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        rank = self.loadings.shape[1]
+        return (n_items, rank * (rank + 1) // 2), (n_items, rank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CooccurrenceGram(GramQuery):
+    """Σ a_i a_iᵀ of the users' rows of item weights at the items they used, whatever the values."""
+
+    name: ClassVar[str] = "co-occurrence Gram"
+    item_weights: Floats
+
+    def row(self, rows: Ratings, cache: Cache) -> Floats:
+        return np.asarray(self.item_weights[rows.indices])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImplicitEquations(SumQuery):
+    """Normal equations of implicit feedback: Σ w_ij u_i u_iᵀ and Σ w_ij u_i an item, and one Σ_i s_i u_i u_iᵀ.
+
+    u_i solves her own row under `loadings` and `prior`; w_i are `item_weights` on her items, scaled to unit norm
+    by s_i. The blocks of second moments are in isometric coordinates, times `moment_weight` and `gram_weight`.
+    """
+
+    name: ClassVar[str] = "implicit equations"
+    loadings: Floats
+    prior: Floats
+    item_weights: Floats
+    priority: Floats
+    moment_weight: float
+    gram_weight: float
+    most: int = 2**31 - 1
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        row = rows.indptr, rows.indices
+        users = factored.preferences(*row, self.loadings, self.prior)
+        moments = factored.second_moments(users)
+        weights = factored.user_weights(*row, self.item_weights, self.priority, self.most)
+        scales = factored.user_scales(*row, self.item_weights, self.priority, self.most)
+        return (
+            Block(entries=weights * self.moment_weight, dense=moments),
+            Block(entries=weights, dense=users),
+            Block(dense=moments * (scales * self.gram_weight)[:, None]),
+        )
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        rank = self.loadings.shape[1]
+        size = rank * (rank + 1) // 2
+        return (n_items, size), (n_items, rank), (size,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorPath:
+    """The public past of factored gradient rounds: from it a user can compute her factors U^t anew at any time.
+
+    start: (n, r), of U⁰; path: (t, n, r) V⁰..V^{t−1}; balances: (t, r, r) R⁰..R^{t−1}; steps: (t,); offset_prior:
+    of her own offset, which is taken out first; density, catalogue: see `factored.own_density`; longest: α₁.
+    """
+
+    means: Floats
+    unit: float
+    offset_prior: float
+    start: Floats
+    path: Floats
+    balances: Floats
+    steps: Floats
+    density: float
+    catalogue: float
+    longest: float
+
+    def values(self, rows: Ratings) -> Floats:
+        """Her row without item means and her own offset, (nnz,)."""
+        errors = kernels.residuals(rows.indptr, rows.indices, rows.values, self.means, self.offset_prior)
+        return np.asarray(errors / self.unit)
+
+    def users(self, rows: Ratings, cache: Cache) -> Floats:
+        """U^t (m, r): one step from U^{t−1} where the shard's cache has it, else the whole path again."""
+        row, rounds = (rows.indptr, rows.indices, self.values(rows)), len(self.steps)
+        rules = self.density, self.catalogue, self.longest
+        kept = cache.get(self.digest(rounds))
+        if kept is not None:
+            return np.asarray(kept)
+        before = cache.get(self.digest(rounds - 1)) if rounds else None
+        if before is not None:
+            last = self.path[-1], self.balances[-1], self.steps[-1]
+            users = factored.next_factors(*row, before, *last, *rules)
+        else:
+            users = factored.replay(*row, self.start, self.path, self.balances, self.steps, *rules)
+        for old in [key for key in cache if key.startswith("factors ")]:
+            del cache[old]
+        cache[self.digest(rounds)] = users
+        return np.asarray(users)
+
+    def digest(self, rounds: int) -> str:
+        """The cache's key of U^rounds: a digest of everything public that it was computed from."""
+        found = hashlib.sha256(
+            repr((self.unit, self.offset_prior, self.density, self.catalogue, self.longest)).encode()
+        )
+        for array in (self.means, self.start, self.path[:rounds], self.balances[:rounds], self.steps[:rounds]):
+            found.update(np.ascontiguousarray(array).tobytes())
+        return f"factors {found.hexdigest()}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorGram(GramQuery):
+    """Σ U_i U_iᵀ of the users' factors after the rounds of `past`, each cut to norm `bound`."""
+
+    name: ClassVar[str] = "factor Gram"
+    past: FactorPath
+
+    def row(self, rows: Ratings, cache: Cache) -> Floats:
+        return self.past.users(rows, cache).ravel()
+
+    def zeros(self, n_items: int, dtype: Any) -> Sums:
+        return (np.zeros((self.rank, self.rank), dtype=dtype),)
+
+    def coordinates(self, n_items: int) -> int:
+        return self.rank * (self.rank + 1) // 2
+
+    def add(self, rows: Ratings, cache: Cache, scale: Scale, into: Sums) -> None:
+        factors = self.row(rows, cache)
+        indptr = np.arange(rows.n_users + 1, dtype=np.int64) * self.rank
+        positions = np.tile(np.arange(self.rank, dtype=np.int32), rows.n_users)
+        units = integer_rows(indptr, positions, self.rank, factors, self.bound, scale.units)
+        add_grams(indptr, positions, units, into[0])
+
+    @property
+    def rank(self) -> int:
+        """How many factors."""
+        return self.past.start.shape[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorGradient(SumQuery):
+    """Σ_i (Ŷ_i − Y_i)ᵀ U_i over the observed entries, each user's row of errors cut to norm `row_bound` first."""
+
+    name: ClassVar[str] = "factor gradient"
+    past: FactorPath
+    loadings: Floats
+    row_bound: float
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        users = self.past.users(rows, cache)
+        row = rows.indptr, rows.indices, self.past.values(rows)
+        return (Block(entries=factored.row_errors(*row, users, self.loadings, self.row_bound), dense=users),)
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        return (self.loadings.shape,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleansedGram(GramQuery):
+    """Σ w_i r_i r_iᵀ of residuals clamped to ±`clamp`, or with clamp=None Σ w_i e_i e_iᵀ; e_ij = 1 where she rated.
+
+    w_i = 1/(her number of ratings). The residuals are what item means and her own shrunk offset leave.
+    """
+
+    name: ClassVar[str] = "cleansed Gram"
+    means: Floats
+    offset_prior: float
+    clamp: float | None = None
+
+    def row(self, rows: Ratings, cache: Cache) -> Floats:
+        weights = kernels.activity_weights(rows.indptr, 0.5)
+        if self.clamp is None:
+            return weights
+        left = kernels.residuals(rows.indptr, rows.indices, rows.values, self.means, self.offset_prior)
+        return np.asarray(np.clip(left, -self.clamp, self.clamp) * weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldOut:
+    """A public rule by which each user holds out about `share` of her own ratings: see `device.holdout`."""
+
+    salt: int
+    share: float
+
+    def mask(self, rows: Ratings) -> NDArray[np.bool_]:
+        """Which ratings (nnz,) are held out; whether one is depends on her own row alone."""
+        return np.asarray(holdout.held_out(rows.indptr, rows.indices, rows.values, self.salt, self.share))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutErrors(SumQuery):
+    """How well a model foretells the held-out ratings from each user's others: Σ w (d − 1) and Σ w.
+
+    d is the mean of her squared errors in units of `unit`, and w how many they are, at most `most`; the second
+    sum is times `count_weight`. The model is one of the kinds of a release, with its public arrays and settings.
+    """
+
+    name: ClassVar[str] = "held-out errors"
+    hold_out: HoldOut
+    kind: str
+    arrays: Mapping[str, Floats]
+    settings: Mapping[str, float]
+    unit: float
+    most: float
+    count_weight: float
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        mask = self.hold_out.mask(rows)
+        known, (indptr, indices, values) = _part(rows, ~mask), _part(rows, mask)
+        kind = KINDS[self.kind]
+        users = kind.fold_in(self.arrays, self.settings, known)
+        predicted = kernels.predict_at(indptr, indices, self.arrays["means"], self.arrays["loadings"], users)
+        if kind.link is not None:
+            predicted = kind.link(self.settings, predicted)
+        errors = np.square(np.clip(predicted, *rows.value_range) - values) / self.unit - 1.0
+        return (Block(dense=holdout.mean_errors(indptr, errors, self.most) * [1.0, self.count_weight]),)
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        return ((2,),)
+
+
+def _part(rows: Ratings, mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
+    """The users' ratings where the mask is true, as a table of their own."""
+    before = np.concatenate(([0], np.cumsum(mask)))
+    return before[rows.indptr], rows.indices[mask], rows.values[mask].astype(np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrec.device import kernels
-from hushrec.errors import ConfigError, DataError
+from hushrec.errors import ConfigError, DataError, ReleaseError
 from hushrec.release.kinds import KINDS, Rows
 
 if TYPE_CHECKING:
@@ -28,10 +28,13 @@ def complete(
     *,
     unknown: str,
 ) -> NDArray[np.float64]:
-    """Predictions (n,) for one user, inside the public value range."""
+    """Predictions (n,) for one user, inside the public value range (scores of implicit feedback as they are)."""
     row = own_row(release, items, values, unknown)
-    predictions = release.arrays["means"] + release.arrays["loadings"] @ coordinates(release, row)[0]
-    return np.clip(predictions, *release.value_range)
+    with np.errstate(all="ignore"):  # a hostile file may hold numbers whose products overflow
+        predictions = release.arrays["means"] + release.arrays["loadings"] @ coordinates(release, row)[0]
+    if not bool(np.isfinite(predictions).all()):
+        raise ReleaseError("The release's numbers are too extreme to compute with.")
+    return _bounded(release, predictions)
 
 
 def recommend(
@@ -56,7 +59,14 @@ def predict_at(release: Release, rows: Rows, wanted: tuple[NDArray[Any], NDArray
     indptr, indices = wanted
     users = coordinates(release, rows)
     found = kernels.predict_at(indptr, indices, release.arrays["means"], release.arrays["loadings"], users)
-    return np.clip(found, *release.value_range)
+    return _bounded(release, found)
+
+
+def _bounded(release: Release, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
+    kind = KINDS[release.kind]
+    if kind.link is not None:
+        predictions = kind.link(release.settings, predictions)
+    return predictions if kind.scores else np.clip(predictions, *release.value_range)
 
 
 def own_row(

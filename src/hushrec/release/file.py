@@ -96,6 +96,50 @@ class Release:
 
         return recommend(self, items, values, top, unknown=unknown)
 
+    def uncertainty(
+        self, items: Sequence[Any] | NDArray[Any], values: Sequence[float] | NDArray[Any], *, unknown: str = "error"
+    ) -> NDArray[np.float64]:
+        """The posterior predictive standard deviation (n,) of her rating of every item, from one user's own ratings.
+
+        Only for releases of kind "gaussian". **Guarantee**: runs on the user's own device; nothing is sent.
+        """
+        from hushrec.release.uncertainty import deviations
+
+        return deviations(self, items, values, unknown)
+
+    def intervals(
+        self,
+        items: Sequence[Any] | NDArray[Any],
+        values: Sequence[float] | NDArray[Any],
+        level: float = 0.9,
+        *,
+        unknown: str = "error",
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Prediction intervals (low, high), each (n,), that hold her rating of an item with probability `level`.
+
+        Only for releases of kind "gaussian". **Guarantee**: runs on the user's own device; nothing is sent.
+        """
+        from hushrec.release.uncertainty import intervals
+
+        return intervals(self, items, values, level, unknown)
+
+    def ask_next(
+        self,
+        items: Sequence[Any] | NDArray[Any],
+        values: Sequence[float] | NDArray[Any],
+        candidates: Sequence[Any] | NDArray[Any] | None = None,
+        *,
+        unknown: str = "error",
+    ) -> Any:
+        """The id of the item whose rating would lower the summed variance of all her predictions the most.
+
+        candidates: ids of items she could rate (None: all she has not rated). Ties go to the earlier item. Only for
+        releases of kind "gaussian". **Guarantee**: runs on the user's own device; nothing is sent.
+        """
+        from hushrec.release.uncertainty import ask_next
+
+        return ask_next(self, items, values, candidates, unknown)
+
     def card(self) -> str:
         """The privacy card: what is promised, to whom and at what price, in plain words.
 
@@ -131,6 +175,8 @@ class Release:
             if isinstance(problem, ReleaseError):
                 raise
             raise ReleaseError("The release file's header does not follow its schema.") from None
+        except MemoryError:
+            raise ReleaseError(f"{path} is too large for this machine's memory.") from None
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -227,6 +273,9 @@ def _items(header: dict[str, Any]) -> NDArray[Any]:
     if items and all(type(item) is int and abs(item) < 2**63 for item in items):
         return np.array(items, dtype=np.int64)
     if items and all(isinstance(item, str) for item in items):
+        width = max(map(len, items))  # ids stand in an array as wide as the longest of them
+        if 4 * width * len(items) > max(2**28, 64 * sum(map(len, items))):
+            raise ReleaseError("The release file's item ids are too uneven in length.")
         return np.array(items, dtype=np.str_)
     raise ReleaseError("The release file's items must be all integers or all strings.")
 
@@ -234,7 +283,7 @@ def _items(header: dict[str, Any]) -> NDArray[Any]:
 def _check_model(release: Release) -> None:
     """The schema: raised for files and for solvers alike, so what cannot be loaded cannot be made either."""
     if release.kind not in KINDS:
-        raise ReleaseError(f"The model kind {release.kind!r} is not known to this Hushrec.")
+        raise ReleaseError(f"The model kind {str(release.kind)[:40]!r} is not known to this Hushrec.")
     kind = KINDS[release.kind]
     if len(np.unique(release.items)) != release.n_items:
         raise ReleaseError("The release names an item twice.")

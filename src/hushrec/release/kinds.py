@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrec.device import kernels
+from hushrec.device import factored, frank_wolfe, kernels
 
 Arrays = Mapping[str, NDArray[np.float64]]
 Settings = Mapping[str, float]
@@ -23,12 +23,18 @@ Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]  # indptr, indi
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of model: array names with their shapes in n (items) and named sizes, settings, and the fold-in."""
+    """One kind of model: array names with their shapes in n (items) and named sizes, settings, and the fold-in.
+
+    link: predicted values from means_j + loadings_j · u, where the two differ.
+    scores: what is predicted are scores of implicit feedback to rank items by, not values of the value range.
+    """
 
     shapes: Mapping[str, tuple[str, ...]]
     fold_in: Callable[[Arrays, Settings, Rows], NDArray[np.float64]]
     settings: tuple[str, ...] = ()
     positive: tuple[str, ...] = field(default=())
+    link: Callable[[Settings, NDArray[np.float64]], NDArray[np.float64]] | None = None
+    scores: bool = False
 
 
 def _posterior(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
@@ -55,6 +61,55 @@ def _projection(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.fl
     )
 
 
+def _preference(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
+    """Her factors from the items that she used, whatever the values: implicit feedback."""
+    indptr, indices, _ = rows
+    return np.asarray(factored.preferences(indptr, indices, arrays["loadings"], arrays["prior"]))
+
+
+def _replayed(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
+    """Her offset, then the factors that the public path of gradient rounds gives on her row: Algorithm 1 of DPLMC."""
+    indptr, indices, values = rows
+    path, unit = arrays["path"], settings["unit"]
+    deviations = kernels.residuals(indptr, indices, values, arrays["means"], settings["offset_prior"])
+    offsets = kernels.row_means(indptr, indices, values - deviations, arrays["means"])
+    users = factored.replay(
+        indptr,
+        indices,
+        deviations / unit,
+        arrays["start"],
+        path,
+        arrays["balances"],
+        arrays["steps"],
+        settings["density"],
+        settings["catalogue"],
+        settings["longest"],
+    )
+    return np.column_stack((offsets, users * unit))
+
+
+def _rules(settings: Settings) -> frank_wolfe.Rules:
+    whole = {name: int(np.clip(settings[name], 0, 2**31)) for name in ("loss", "offset", "most", "seed")}
+    return frank_wolfe.Rules(**{**settings, **whole})  # type: ignore[arg-type]
+
+
+def _updates(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
+    """The user's own replay of all Frank-Wolfe updates; the first loading, step and gain are those of her offset."""
+    vectors = np.ascontiguousarray(arrays["loadings"].T[1:])
+    steps, gains = arrays["steps"][1:], arrays["gains"][1:]
+    return np.asarray(frank_wolfe.replay(*rows, arrays["means"], vectors, steps, gains, _rules(settings)))
+
+
+def _linked(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
+    """The most likely coordinates under a logistic or probit link."""
+    rules = _rules(settings)
+    return np.asarray(frank_wolfe.linked_means(*rows, arrays["means"], arrays["loadings"], arrays["precision"], rules))
+
+
+def _to_values(settings: Settings, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return frank_wolfe.to_values(scores, int(settings["loss"]), settings["low"], settings["high"])
+
+
 KINDS: dict[str, Kind] = {
     "gaussian": Kind(
         shapes={"means": ("n",), "loadings": ("n", "r"), "precision": ("r",), "noise": ("n",)},
@@ -65,5 +120,35 @@ KINDS: dict[str, Kind] = {
         shapes={"means": ("n",), "loadings": ("n", "r")},
         fold_in=_projection,
         settings=("offset_prior", "density"),
+    ),
+    "implicit": Kind(
+        shapes={"means": ("n",), "loadings": ("n", "r"), "prior": ("r", "r")},
+        fold_in=_preference,
+        scores=True,
+    ),
+    "factors": Kind(
+        shapes={
+            "means": ("n",),
+            "loadings": ("n", "c"),
+            "start": ("n", "r"),
+            "path": ("t", "n", "r"),
+            "balances": ("t", "r", "r"),
+            "steps": ("t",),
+        },
+        fold_in=_replayed,
+        settings=("unit", "offset_prior", "density", "catalogue", "longest"),
+    ),
+    "frank-wolfe": Kind(
+        shapes={"means": ("n",), "loadings": ("n", "r"), "steps": ("r",), "gains": ("r",)},
+        fold_in=_updates,
+        settings=frank_wolfe.Rules._fields,
+        link=_to_values,
+    ),
+    "linked": Kind(
+        shapes={"means": ("n",), "loadings": ("n", "r"), "precision": ("r",)},
+        fold_in=_linked,
+        settings=frank_wolfe.Rules._fields,
+        positive=("precision",),
+        link=_to_values,
     ),
 }

@@ -103,23 +103,48 @@ class SVD:
         return Model(kind="projection", arrays={"means": items.means, "loadings": loadings}, settings=settings)
 
     def _ridge(self, curator: Curator, items: ItemMeans, head: Positions, users: float) -> Model:
-        low, high = curator.shape.value_range
-        weights = items.weights**-POPULARITY_POWER
-        weights /= weights[head].mean()
-        gram = curator.release(
-            "gram",
-            ResidualGram(
-                bound=ROW_BOUND * (high - low) / 2,
-                means=items.means,
-                item_weights=weights,
-                offset_prior=self.offset_prior,
-                head=head,
-                diagonal=False,
-            ),
-        )
-        exposure = math.sqrt(ACTIVITY / users) * (items.weights * weights)[head]
-        loadings, noise = gaussian_model(gram, exposure, (ROW_BOUND * (high - low) / 2) ** 2, self.rank)
-        return ridge_model(items, spread_out(loadings, head, len(weights)), noise, self.offset_prior)
+        loadings, noise = head_model(curator, items, head, users, self.offset_prior, self.rank)
+        return ridge_model(items, loadings, noise, self.offset_prior)
+
+
+def head_model(
+    curator: Curator, items: ItemMeans, head: Positions, users: float, offset_prior: float, rank: int | None
+) -> tuple[Floats, float]:
+    """Loadings (n, r) and noise variance of the Gaussian model of the head's items, from the release "gram".
+
+    Every user's row is scaled to the same small norm, so users count alike; both are in the unit where a user's
+    mean squared residual is 1. Other items have zero loadings.
+    """
+    low, high = curator.shape.value_range
+    bound = ROW_BOUND * (high - low) / 2
+    weights, exposure = head_weights(items.weights, head, users)
+    gram = curator.release(
+        "gram",
+        ResidualGram(
+            bound=bound,
+            means=items.means,
+            item_weights=weights,
+            offset_prior=offset_prior,
+            head=head,
+            diagonal=False,
+        ),
+    )
+    loadings, noise = gaussian_model(gram, exposure, bound**2, rank)
+    return spread_out(loadings, head, len(weights)), noise
+
+
+def head_weights(popularity: Floats, head: Positions, users: float) -> tuple[Floats, Floats]:
+    """The items' weights (n,) in a Gram of unit rows over the head, and the exposure (h,) of its items.
+
+    A user with k ratings of head items adds (weights_j e_j)(weights_k e_k)/k to a pair that she rated. With
+    popularity Σ 1/√(ratings) and a part q of all popularity in the head, k is q times her ratings, and the sum
+    over users of 1/k is about ACTIVITY · popularity_j · popularity_k / (users · q).
+    """
+    weights = popularity**-POPULARITY_POWER
+    part = popularity[head] / popularity[head].sum()
+    weights /= math.sqrt(float(np.square(weights[head]) @ part))
+    covered = float(popularity[head].sum() / popularity.sum())
+    return weights, math.sqrt(ACTIVITY / (users * covered)) * (popularity * weights)[head]
 
 
 def most_popular(weights: Floats, most: int) -> Positions:

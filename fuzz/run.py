@@ -1,0 +1,132 @@
+"""Fuzz every reader, the release file, the ledger file and the command line: `make fuzz`, or `python fuzz/run.py`.
+
+    python fuzz/run.py                      the full counts: 1,000,000 release and ledger files, 200,000 of all else
+    python fuzz/run.py --scale 0.01         one hundredth of that
+    python fuzz/run.py --only "ledger"      targets whose name holds this
+    python fuzz/run.py --seed 7             other inputs
+
+An input is bad when Hushrec answers it with anything but a value or one clear sentence, or takes more time or memory
+than `targets.py` states. Bad inputs are written to --keep, and the exit code is 1. Where atheris is installed, the same
+targets run under its coverage guidance afterwards (--atheris N inputs each).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import random
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent))
+
+from targets import MEMORY, SECONDS, Target, targets
+
+MEASURED = 200  # every so many inputs the peak of memory is taken, which makes them slow
+
+
+def main() -> int:
+    """Run the targets and report."""
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory(dir=_memory_folder()) as folder:
+        bad = 0
+        for target in targets(Path(folder)):
+            if arguments.only in target.name:
+                count = max(1, round(target.full * arguments.scale))
+                bad += fuzz(target, count, arguments.seed, Path(arguments.keep))
+                if arguments.atheris:
+                    _coverage_guided(target, arguments.atheris)
+    print(f"{bad} bad inputs")
+    return 1 if bad else 0
+
+
+def fuzz(target: Target, count: int, seed: int, keep: Path | None = None) -> int:
+    """Hand `count` inputs to a target; how many were answered badly."""
+    draw = random.Random(f"{target.name} {seed}")
+    start, bad = time.monotonic(), 0
+    previous = signal.signal(signal.SIGALRM, _too_slow) if hasattr(signal, "SIGALRM") else None
+    try:
+        for number in range(count):
+            made = target.make(draw)
+            problem = _problem(target, made, measured=number % MEASURED == 0)
+            if problem:
+                bad += 1
+                _report(target, made, problem, keep, number)
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGALRM, previous)
+    print(f"{target.name}: {count} inputs, {bad} bad, {time.monotonic() - start:.0f} s", flush=True)
+    return bad
+
+
+def _problem(target: Target, made: Any, measured: bool) -> str:
+    if measured:
+        tracemalloc.start()
+    signal.setitimer(signal.ITIMER_REAL, SECONDS * (4 if measured else 1))
+    try:
+        target.run(made)
+    except BaseException as problem:  # a panic of a library is no Exception
+        if isinstance(problem, KeyboardInterrupt):
+            raise
+        return "".join(traceback.format_exception(problem))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        peak = tracemalloc.get_traced_memory()[1] if measured else 0
+        if measured:
+            tracemalloc.stop()
+    size = sum(len(part) for part in (made if isinstance(made, (tuple, list)) else (made,)))
+    return f"{peak} bytes of memory for an input of {size}" if peak > MEMORY[0] * size + MEMORY[1] else ""
+
+
+def _too_slow(*_: object) -> None:
+    raise TimeoutError(f"took longer than {SECONDS} s")
+
+
+def _report(target: Target, made: Any, problem: str, keep: Path | None, number: int) -> None:
+    print(f"--- {target.name}, input {number}: {problem}", flush=True)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        (keep / f"{target.name.replace(' ', '-').replace('/', '-')}-{number}.pickle").write_bytes(pickle.dumps(made))
+
+
+def _coverage_guided(target: Target, count: int) -> None:
+    try:
+        import atheris
+    except ImportError:
+        print("atheris is not installed: no coverage guidance.")
+        return
+    if "file" not in target.name and "table" not in target.name:
+        return
+    child = os.fork()  # atheris takes the process for itself
+    if child == 0:
+        atheris.instrument_all()
+        atheris.Setup([sys.argv[0], f"-runs={count}"], target.run)
+        atheris.Fuzz()
+    os.waitpid(child, 0)
+
+
+def _memory_folder() -> str | None:
+    return "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Fuzz everything that a stranger may hand over.")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the full counts")
+    parser.add_argument("--only", default="", help="targets whose name holds this")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", default="fuzz-findings", help="folder for bad inputs")
+    parser.add_argument("--atheris", type=int, default=100_000, help="coverage-guided inputs, with atheris")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,236 @@
+"""The ledger file: never over the total, never forgetting a spend, never believing a damaged line."""
+
+import json
+import math
+import threading
+
+import pytest
+
+import hushrec as hr
+from hushrec.errors import BudgetError, ConfigError
+from hushrec.privacy import durable
+from hushrec.privacy.accounting import LedgerEntry, gaussian_mu
+from hushrec.privacy.durable import LedgerFile, parse
+
+TOTAL = hr.Budget(2.0, 1e-6)
+
+
+def entry(name="gram", mu=0.1, mechanism="gaussian"):
+    return LedgerEntry(name, mechanism, sensitivity=mu, scale=1.0, share=0.5, coordinates=3)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "ratings.ledger"
+
+
+@pytest.fixture
+def ledger(path):
+    return hr.Ledger.open(path, total=TOTAL)
+
+
+def test_a_ledger_is_found_again_as_it_was_left(ledger, path):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6), "SVD", seeded=True)
+    ledger.spend("a", entry())
+    book = hr.Ledger.open(path).read()
+    run = book.runs["a"]
+    assert (run.solver, run.seeded, run.closed, list(run.spent)) == ("SVD", True, False, [entry()])
+    assert (run.budget, book.total) == (hr.Budget(1.0, 1e-6), TOTAL)
+
+
+def test_every_line_can_be_read_by_a_person_and_by_any_json_reader(ledger, path):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6), "SVD")
+    ledger.spend("a", entry())
+    ledger.close_run("a")
+    records = [json.loads(line.rpartition("  #")[0]) for line in path.read_text().splitlines()]
+    assert [sorted(set(record) & {"opens", "spends", "closes", "total"}) for record in records] == [
+        ["total"],
+        ["opens"],
+        ["spends"],
+        ["closes"],
+    ]
+    assert records[2]["spends"]["name"] == "gram"
+
+
+def test_a_run_sets_its_whole_budget_aside_until_it_closes(ledger):
+    ledger.open_run("a", hr.Budget(1.9, 1e-6))
+    assert ledger.read().epsilon == pytest.approx(1.9, abs=1e-9)
+    with pytest.raises(BudgetError, match="no data was read"):
+        ledger.check(hr.Budget(1.0, 1e-6))
+    ledger.spend("a", entry(mu=0.1))
+    ledger.close_run("a")
+    ledger.check(hr.Budget(1.0, 1e-6))
+    ledger.open_run("b", hr.Budget(1.0, 1e-6))
+    both = math.hypot(0.1, gaussian_mu(1.0, 1e-6))
+    assert ledger.read().epsilon == pytest.approx(hr.privacy.accounting.gaussian_epsilon(both, 1e-6), rel=1e-9)
+
+
+def test_the_total_can_be_spent_to_the_end_and_not_beyond(ledger):
+    ledger.open_run("all", TOTAL)
+    with pytest.raises(BudgetError):
+        ledger.open_run("more", hr.Budget(1e-3, 1e-6))
+    with pytest.raises(BudgetError):
+        ledger.open_run("more", hr.Budget(1e-3, 1e-6))
+    assert set(ledger.read().runs) == {"all"}
+
+
+def test_pure_budgets_add_up_as_people_add_them(path):
+    ledger = LedgerFile(path, hr.Budget(0.3, unit="rating"))
+    ledger.open_run("a", hr.Budget(0.1, unit="rating"))
+    ledger.open_run("b", hr.Budget(0.2, unit="rating"))
+    with pytest.raises(BudgetError):
+        ledger.open_run("c", hr.Budget(1e-6, unit="rating"))
+
+
+def test_pure_spends_of_a_gaussian_run_count_on_top(ledger):
+    ledger.open_run("a", hr.Budget(1.5, 1e-6))
+    ledger.spend("a", entry("flip", 0.4, "randomized-response"))
+    assert ledger.read().epsilon == pytest.approx(1.9, abs=1e-9)
+    with pytest.raises(BudgetError):
+        ledger.spend("a", entry("flip again", 0.2, "randomized-response"))
+
+
+def test_a_spend_is_paid_once_and_never_for_more_than_was_paid(ledger):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    ledger.spend("a", entry(mu=0.1))
+    before = ledger.path.read_bytes()
+    ledger.spend("a", entry(mu=0.1))
+    assert ledger.path.read_bytes() == before
+    with pytest.raises(BudgetError, match="for less"):
+        ledger.spend("a", entry(mu=0.2))
+
+
+def test_of_a_query_one_answer_leaves_even_from_a_copied_folder(ledger):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    with pytest.raises(BudgetError):
+        ledger.answer("a", "gram", "0" * 16)  # not paid for
+    ledger.spend("a", entry())
+    ledger.answer("a", "gram", "0" * 16)
+    ledger.answer("a", "gram", "0" * 16)
+    with pytest.raises(BudgetError, match="copy"):
+        ledger.answer("a", "gram", "1" * 16)
+    with pytest.raises(BudgetError, match="copy"):
+        ledger.spend("a", entry())
+
+
+def test_a_closed_run_spends_no_more(ledger):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    ledger.close_run("a")
+    ledger.close_run("a")
+    with pytest.raises(BudgetError, match="closed"):
+        ledger.spend("a", entry())
+
+
+@pytest.mark.parametrize(
+    ("budget", "sentence"),
+    [
+        (hr.Budget(0.1, 1e-6, relation="add-remove"), "counts per user"),
+        (hr.Budget(0.1, unit="rating"), "counts per user"),
+        (hr.NonPrivate(), "without a budget"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(ledger, budget, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        ledger.open_run("a", budget)
+
+
+def test_a_total_is_chosen_once(ledger, path, tmp_path):
+    assert hr.Ledger.open(path, total=TOTAL).read().total == TOTAL
+    with pytest.raises(ConfigError, match="another total"):
+        hr.Ledger.open(path, total=hr.Budget(5.0, 1e-6))
+    with pytest.raises(ConfigError, match="no ledger"):
+        hr.Ledger.open(tmp_path / "none")
+    with pytest.raises(ConfigError, match="must be a Budget"):
+        hr.Ledger.open(path, total=3.0)
+
+
+def test_a_file_that_is_no_ledger_is_never_written_to(tmp_path):
+    for number, content in enumerate(
+        [b"user,item,value\n1,2,3\n", b"precious", b"\0" * 100, b'{"hushrec-ledger": 1}\n']
+    ):
+        path = tmp_path / str(number)
+        path.write_bytes(content)
+        with pytest.raises(BudgetError, match="not a ledger"):
+            LedgerFile(path, TOTAL)
+        assert path.read_bytes() == content
+
+
+def test_a_torn_last_line_does_not_count_wherever_it_was_torn(ledger, path):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    whole = path.read_bytes()
+    ledger.spend("a", entry())
+    longer = path.read_bytes()
+    for cut in range(len(whole), len(longer)):
+        path.write_bytes(longer[:cut])
+        again = LedgerFile(path)
+        assert len(again.read().runs["a"].spent) == 0
+        again.spend("a", entry())
+        assert len(again.read().runs["a"].spent) == 1
+
+
+def test_a_torn_first_line_is_no_ledger_yet(path):
+    LedgerFile(path, TOTAL)
+    first = path.read_bytes()
+    for cut in (0, 1, 10, 40, len(first) - 1):
+        path.write_bytes(first[:cut])
+        assert LedgerFile(path, TOTAL).read().total == TOTAL
+
+
+def test_any_flipped_byte_dropped_or_moved_line_is_found(ledger, path):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    for k in range(3):
+        ledger.spend("a", entry(f"q{k}"))
+    content = path.read_bytes()
+    for position in range(len(content) - 1):  # the last byte is the end of the last line: without it, a torn line
+        damaged = bytearray(content)
+        damaged[position] ^= 1
+        with pytest.raises(durable.Damaged):
+            parse(bytes(damaged))
+    lines = content.splitlines(keepends=True)
+    for wrong in (lines[:2] + lines[3:], [*lines[:2], lines[3], lines[2], lines[4]], [*lines, lines[-1]], lines[1:]):
+        with pytest.raises(durable.Damaged):
+            parse(b"".join(wrong))
+
+
+def test_clocks_that_jump_change_nothing_but_the_times(ledger, monkeypatch):
+    for now in ("9999-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "2038-01-19T03:14:08Z"):
+        monkeypatch.setattr(durable, "_now", lambda now=now: now)
+        ledger.open_run(now, hr.Budget(0.5, 1e-6))
+        ledger.spend(now, entry())
+    assert [len(run.spent) for run in ledger.read().runs.values()] == [1, 1, 1]
+
+
+def test_a_lock_that_is_never_given_back_is_one_sentence(ledger, monkeypatch):
+    monkeypatch.setattr(durable, "LOCK_SECONDS", 0.05)
+    with ledger._locked(0), pytest.raises(BudgetError, match="locked by another process"):
+        ledger.check(TOTAL)
+
+
+def test_many_threads_on_one_ledger_lose_nothing(ledger):
+    ledger.open_run("a", TOTAL)
+    threads = [threading.Thread(target=ledger.spend, args=("a", entry(f"q{k}", 0.01))) for k in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {spent.name for spent in ledger.read().runs["a"].spent} == {f"q{k}" for k in range(16)}
+
+
+def test_a_long_ledger_is_read_in_linear_time(path):
+    """Time grows with the length alone, so the largest file that is allowed keeps nobody waiting."""
+    LedgerFile(path, TOTAL)
+    first = path.read_bytes()
+    last, lines = first[-17:-1].decode(), [first]
+
+    def add(record):
+        nonlocal last
+        lines.append(durable._line(last, json.dumps(record).encode()))
+        last = lines[-1][-17:-1].decode()
+
+    add({"run": "a", "at": "", "opens": {"epsilon": 1.0, "delta": 1e-6}, "solver": "", "seeded": False})
+    spend = {"name": "q", "mechanism": "gaussian", "sensitivity": 1e-9, "scale": 1.0, "share": 0.0, "coordinates": 1}
+    for _ in range(4_000):
+        add({"run": "a", "at": "", "spends": spend})
+    book = parse(b"".join(lines))
+    assert len(book.runs["a"].spent) == 4_000
+    assert not book.full

@@ -1,0 +1,189 @@
+"""The journal: a run that goes on repeats no noise and no spend, and its folder holds released numbers only."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import hushrec as hr
+from hushrec.errors import BudgetError, ConfigError
+from hushrec.privacy.curator import Curator
+from hushrec.privacy.journal import Journal
+from hushrec.privacy.queries import ItemCounts, UserCount
+from making import random_ratings
+
+RATINGS = random_ratings(users=40, items=12, seed=1)
+BUDGET = hr.Budget(1.0, 1e-6)
+
+
+class CountingEngine(hr.LocalEngine):
+    """Counts how often the ratings are laid out to be read."""
+
+    reads = 0
+
+    def attach(self, ratings):
+        type(self).reads += 1
+        return super().attach(ratings)
+
+
+def ask(folder, *, seed=None, ledger=None, labels=("counts", "users"), **options):
+    journal = Journal(BUDGET, ledger=ledger, folder=folder, seeded=seed is not None, settings=options)
+    try:
+        curator = Curator(RATINGS, BUDGET, seed=seed, engine=CountingEngine(workers=1, shards=1), journal=journal)
+        curator.plan({"counts": 0.7, "users": 0.3})
+        queries = {"counts": ItemCounts(), "users": UserCount()}
+        return [curator.release(label, queries[label]).parts[0] for label in labels]
+    finally:
+        journal.close(False)
+
+
+def test_answers_are_recalled_without_noise_spend_or_data(tmp_path):
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+    (first,) = ask(tmp_path / "run", ledger=ledger, labels=("counts",))
+    CountingEngine.reads = 0
+    again, users = ask(tmp_path / "run", ledger=ledger)
+    np.testing.assert_array_equal(first, again)
+    assert CountingEngine.reads == 1  # for the users, which had not been answered
+    whole = ask(tmp_path / "run", ledger=ledger)
+    np.testing.assert_array_equal(whole[1], users)
+    assert CountingEngine.reads == 1
+    (run,) = ledger.read().runs.values()
+    assert [entry.name for entry in run.spent] == ["counts", "users"]
+
+
+def test_a_seeded_run_goes_on_with_the_noise_that_it_would_have_had(tmp_path):
+    uninterrupted = ask(tmp_path / "a", seed=4)
+    ask(tmp_path / "b", seed=4, labels=("counts",))
+    for expected, found in zip(uninterrupted, ask(tmp_path / "b", seed=4), strict=True):
+        np.testing.assert_array_equal(expected, found)
+
+
+def test_a_spend_without_an_answer_is_answered_at_the_cost_already_paid(tmp_path, monkeypatch):
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+    with monkeypatch.context() as patch:
+        patch.setattr(Curator, "_answer", lambda *_: (_ for _ in ()).throw(RuntimeError("crash")))
+        with pytest.raises(RuntimeError, match="crash"):
+            ask(tmp_path / "run", ledger=ledger)
+    assert len(next(iter(ledger.read().runs.values())).spent) == 1
+    ask(tmp_path / "run", ledger=ledger)
+    assert [entry.name for entry in next(iter(ledger.read().runs.values())).spent] == ["counts", "users"]
+
+
+def test_a_copied_folder_cannot_draw_the_noise_anew(tmp_path):
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+    ask(tmp_path / "run", ledger=ledger, labels=())
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    ask(tmp_path / "run", ledger=ledger)
+    with pytest.raises(BudgetError, match="copy"):
+        ask(tmp_path / "copy", ledger=ledger)
+
+
+def test_a_deleted_answer_is_not_answered_anew(tmp_path):
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+    ask(tmp_path / "run", ledger=ledger)
+    for answer in (tmp_path / "run").glob("*.answer"):
+        answer.unlink()
+    with pytest.raises(BudgetError, match="copy"):
+        ask(tmp_path / "run", ledger=ledger)
+
+
+def test_a_folder_belongs_to_one_fit_and_one_ledger(tmp_path):
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+    ask(tmp_path / "run", ledger=ledger, rank=3)
+    with pytest.raises(ConfigError, match="other settings"):
+        ask(tmp_path / "run", ledger=ledger, rank=4)
+    with pytest.raises(ConfigError, match="another ledger"):
+        ask(tmp_path / "run", rank=3)
+    other = hr.Ledger.open(tmp_path / "other", total=BUDGET)
+    with pytest.raises(ConfigError, match="another ledger"):
+        ask(tmp_path / "run", ledger=other, rank=3)
+
+
+def test_a_folder_is_used_by_one_process_at_a_time_and_given_back(tmp_path):
+    journal = Journal(BUDGET, folder=tmp_path / "run")
+    with pytest.raises(BudgetError, match="Another fit is at work"):
+        Journal(BUDGET, folder=tmp_path / "run")
+    journal.close(True)
+    Journal(BUDGET, folder=tmp_path / "run").close(True)
+
+
+def test_a_refused_run_leaves_the_folder_free(tmp_path):
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=hr.Budget(0.5, 1e-6))
+    for _ in range(2):
+        with pytest.raises(BudgetError, match="pass the total"):
+            Journal(BUDGET, folder=tmp_path / "run", ledger=ledger)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}\n", b"\xff" * 50, b'{"checksum": "0"}\nabc'])
+def test_a_damaged_answer_is_refused_not_answered_anew(tmp_path, damage):
+    ask(tmp_path / "run", seed=0, labels=("counts",))
+    (answer,) = (tmp_path / "run").glob("*.answer")
+    for content in (damage, answer.read_bytes()[:-1], answer.read_bytes() + b"x"):
+        saved = answer.read_bytes()
+        answer.write_bytes(content)
+        with pytest.raises(BudgetError, match="damaged"):
+            ask(tmp_path / "run", seed=0)
+        answer.write_bytes(saved)
+
+
+def test_an_answer_to_another_question_is_refused(tmp_path):
+    journal = Journal(BUDGET, folder=tmp_path / "run")
+    curator = Curator(RATINGS, BUDGET, journal=journal)
+    curator.plan({"counts": 0.7})
+    curator.release("counts", UserCount())
+    journal.close(False)
+    with pytest.raises(BudgetError, match="not to the question"):
+        ask(tmp_path / "run")
+
+
+def test_a_damaged_run_file_is_one_sentence(tmp_path):
+    ask(tmp_path / "run", labels=())
+    for content in (b"", b"[]", b"{", b"[" * 100_000):
+        (tmp_path / "run" / "run.json").write_bytes(content)
+        with pytest.raises(BudgetError, match="damaged"):
+            ask(tmp_path / "run", labels=())
+
+
+def test_no_journal_without_privacy(tmp_path):
+    with pytest.raises(ConfigError, match="NonPrivate"):
+        hr.fit(RATINGS, hr.SVD(), hr.NonPrivate(), resume=tmp_path)
+    with pytest.raises(ConfigError, match="no ledger"):
+        hr.fit(RATINGS, hr.SVD(), hr.NonPrivate(), ledger=tmp_path / "ledger")
+
+
+def test_the_folder_holds_what_left_and_nothing_else(tmp_path):
+    """The diagonal of a Gram that is asked without it is never written, not even in passing."""
+    release = hr.fit(RATINGS, hr.SVD(), hr.Budget(8.0, 1e-6), seed=0, resume=tmp_path)
+    grams = 0
+    for path in tmp_path.glob("*.answer"):
+        head, _, body = path.read_bytes().partition(b"\n")
+        header = json.loads(head)
+        if header["entry"]["name"] == "gram":
+            gram = np.frombuffer(body).reshape(header["shapes"][0])
+            assert not np.diag(gram).any()
+            np.testing.assert_array_equal(gram, gram.T)
+            grams += 1
+    assert grams == 1
+    assert release.simulation
+
+
+def test_fit_starts_a_ledger_with_its_own_budget_as_the_total(tmp_path):
+    hr.fit(RATINGS, hr.SVD(), BUDGET, ledger=tmp_path / "ledger")
+    with pytest.raises(BudgetError, match="pass the total; no data was read"):
+        hr.fit(RATINGS, hr.SVD(), BUDGET, ledger=tmp_path / "ledger")
+
+
+def test_a_failed_fit_frees_what_it_set_aside_unless_it_can_go_on(tmp_path):
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+
+    class Failing:
+        def solve(self, curator):
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        hr.fit(RATINGS, Failing(), BUDGET, ledger=ledger)
+    assert ledger.read().epsilon == 0.0
+    with pytest.raises(RuntimeError):
+        hr.fit(RATINGS, Failing(), BUDGET, ledger=ledger, resume=tmp_path / "run")
+    assert ledger.read().epsilon == pytest.approx(1.0)

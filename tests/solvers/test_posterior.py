@@ -1,0 +1,146 @@
+"""The default solver: planted structure found, the noise calibrated, rounds worth their share, honest fallback."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import hushrec as hr
+from constants import ALPHA
+from hushrec.solvers.posterior import calibrated, head_size, move, unpack
+from hushrec.solvers.shrinkage import spread_of
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Five factors, skewed popularity; 6,000 users, 150 items (synthetic)."""
+    return hr.synthetic(users=6000, items=150, rank=5, per_user=30, noise=0.1, popularity=1.0, seed=4)
+
+
+def rmse(solver, data, epsilon=8.0, seed=0):
+    train, test = data
+    budget = hr.Budget(epsilon, 1e-6) if epsilon else hr.NonPrivate()
+    return hr.evaluate(hr.fit(train, solver, budget, seed=seed), train, test)["rmse"]
+
+
+def test_it_is_the_default(planted):
+    train, _ = planted
+    assert hr.fit(train, budget=hr.Budget(1.0, 1e-6), seed=0).solver["name"] == "Posterior"
+
+
+def test_rounds_join_the_items_outside_the_head(planted):
+    without = rmse(hr.Posterior(rounds=0, head=60), planted)
+    with_rounds = rmse(hr.Posterior(rounds=2, head=60), planted)
+    assert with_rounds < 0.97 * without
+
+
+def test_it_nears_the_non_private_twin_as_the_budget_grows(planted):
+    free = rmse(hr.Posterior(), planted, epsilon=None)
+    assert free < rmse(hr.Posterior(), planted, 1.0) < 3 * free
+    assert rmse(hr.Posterior(), planted, 8.0) < 1.2 * free
+
+
+def test_more_budget_is_less_error(planted):
+    errors = [rmse(hr.Posterior(), planted, epsilon) for epsilon in (0.2, 2.0, 20.0)]
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_hopeless_noise_falls_back_to_means_and_says_so(planted):
+    train, test = planted
+    release = hr.fit(train, hr.Posterior(), hr.Budget(0.005, 1e-6), seed=0)
+    assert release.arrays["loadings"].shape[1] == 1
+    assert release.notes
+    error = hr.evaluate(release, train, test)["rmse"]
+    assert error < 1.1 * float(np.sqrt(np.mean(np.square(test.values - train.values.mean()))))
+
+
+def test_the_noise_of_the_model_is_calibrated(planted):
+    """Standardised errors of planted ratings have variance near 1, whatever the scale that was assumed."""
+    train, _ = planted
+    kept, held = hr.split(train, test=0.1, seed=0)
+    release = hr.fit(kept, hr.Posterior(), hr.NonPrivate())
+    error = hr.evaluate(release, kept, held)["rmse"]
+    assert 0.6 < error**2 / release.arrays["noise"][0] < 1.7
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_the_whole_budget_is_spent_and_no_more(planted, relation):
+    train, _ = planted
+    guarantee = hr.fit(train, hr.Posterior(), hr.Budget(2.0, 1e-6, relation=relation)).guarantee
+    assert 2.0 - 1e-9 <= guarantee.spent <= 2.0
+    names = [entry.name for entry in guarantee.ledger if entry.name != "users"]
+    assert names == ["means", "gram", "round 1", "round 2"]
+
+
+def test_any_scale_of_values_gives_the_same_model(planted):
+    train, test = planted
+
+    def scaled(ratings):
+        return hr.Ratings(
+            indptr=ratings.indptr,
+            indices=ratings.indices,
+            values=50 + 50 * ratings.values,
+            items=ratings.items,
+            value_range=(0, 100),
+        )
+
+    one = hr.fit(train, hr.Posterior(), hr.Budget(3.0, 1e-6), seed=5)
+    two = hr.fit(scaled(train), hr.Posterior(), hr.Budget(3.0, 1e-6), seed=5)
+    ours = hr.evaluate(one, train, test)["rmse"]
+    theirs = hr.evaluate(two, scaled(train), scaled(test))["rmse"] / 50
+    assert ours == pytest.approx(theirs, rel=0.02)
+
+
+def test_moves_are_posterior_means_with_the_right_spread():
+    rng = np.random.default_rng(0)
+    n = 4000
+    before = rng.normal(size=(n, 2))
+    truth = before + rng.normal(0, [0.5, 0.1], (n, 2))
+    variance = rng.uniform(0.01, 1.0, (n, 2))
+    seen = truth + rng.normal(size=(n, 2)) * np.sqrt(variance)
+    after = move(before, seen, variance, rng.uniform(1, 2, n), 1.0)
+    expected = before + (seen - before) * np.array([0.25, 0.01]) / (np.array([0.25, 0.01]) + variance)
+    assert np.mean((after - truth) ** 2) < 1.05 * np.mean((expected - truth) ** 2)
+
+
+@pytest.mark.parametrize(("factor", "accepted"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
+def test_the_spread_is_found_from_noisy_steps(factor, accepted):
+    rng = np.random.default_rng(1)
+    variance = np.full((20_000, 1), 0.3)
+    steps = rng.normal(0, np.sqrt(0.2 + 0.3), (20_000, 1))
+    found = spread_of(steps, variance, np.array([0.05]), 1.0)[0]
+    # the estimate of 0.2 rests on a variance of 0.5, whose own deviation is 0.5 √(2/20,000)
+    score = (found - factor * 0.2) / (0.5 * np.sqrt(2 / 20_000))
+    assert (2 * stats.norm.sf(abs(score)) > ALPHA) == accepted
+
+
+def test_unpack_is_the_inverse_of_isometric_packing():
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(4, 4))
+    matrix = matrix + matrix.T
+    packed = [matrix[a, b] * (1 if a == b else 2**0.5) for a in range(4) for b in range(a + 1)]
+    np.testing.assert_allclose(unpack(np.array(packed), 4), matrix)
+    assert np.linalg.norm(packed) == pytest.approx(np.linalg.norm(matrix))
+
+
+def test_calibration_needs_more_than_noise():
+    assert calibrated(1.0, np.array([3.0, 2.0]), 0.01) == pytest.approx(1.5)
+    assert calibrated(1.0, np.array([3.0, 2.0]), 1.0) == 1.0
+    assert calibrated(1.0, np.array([300.0, 2.0]), 0.01) == 4.0
+
+
+def test_the_head_grows_with_the_budget_and_stays_in_its_limits():
+    popularity = 500 / np.arange(1, 3001) ** 0.8
+    sizes = [head_size(popularity, 10_000.0, mu) for mu in (0.01, 0.3, 3.0, 30.0, np.inf)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 100
+    assert sizes[-1] == 1200
+    assert head_size(popularity[:40], 1e4, 1.0) == 40
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"rounds": -1}, {"rank": -1}, {"head": 1}, {"gram_share": 0.0}, {"means_share": 1.0}, {"offset_prior": -1.0}],
+)
+def test_settings_are_checked_and_named(settings):
+    with pytest.raises(hr.ConfigError, match=next(iter(settings))):
+        hr.Posterior(**settings)
