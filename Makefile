@@ -37,6 +37,7 @@ bench: .venv/installed-dev
 
 fuzz: .venv/installed-dev
 	$(RUN) fuzz/run.py
+	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -q -m "" -k "hypothesis"
 
 clean:
 	rm -rf .venv hushrec-demo results build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,7 +24,7 @@ from mutate import cells, damaged, dumped, hostile_json
 
 import hushrec as hr
 from hushrec.data.catalogs import CATALOGS
-from hushrec.data.readers import read_own
+from hushrec.data.own import read_own
 from hushrec.errors import HushrecError
 from hushrec.privacy.durable import Damaged, LedgerFile, _line, parse
 from hushrec.release.file import FORMAT

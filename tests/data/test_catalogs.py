@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushrec.data import catalogs
+from hushrec.data import layouts
 from hushrec.data.catalogs import CATALOGS, Catalog, find, load, load_split, titles
 from hushrec.data.ratings import Ratings
 from hushrec.errors import ConfigError, DataError
@@ -177,7 +177,7 @@ def test_small_pieces_give_the_same_table(tmp_path: Path, monkeypatch: pytest.Mo
         "ml-20m": folder_of(tmp_path / "c", {"ratings.csv": CSV}),
     }
     whole = {name: triples(load(name, place)) for name, place in places.items()}
-    monkeypatch.setattr(catalogs, "CHUNK", 20)
+    monkeypatch.setattr(layouts, "CHUNK", 20)
     assert {name: triples(load(name, place)) for name, place in places.items()} == whole
     assert whole["netflix"] == FILMS
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hushrec.data.own import read_own
 from hushrec.data.ratings import Ratings
-from hushrec.data.readers import declared_items, ratings_from_arrays, read, read_own
+from hushrec.data.readers import declared_items, ratings_from_arrays, read
 from hushrec.errors import ConfigError, DataError
 
 ROWS = [(7, "b", 4.5), (7, "a", 1.0), (3, "b", 5.0)]
@@ -424,7 +425,7 @@ def test_bad_own_ratings(tmp_path: Path, name: str, content: str | bytes, messag
 def test_own_file_must_exist_and_be_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="no file"):
         read_own(tmp_path / "none.csv")
-    monkeypatch.setattr("hushrec.data.readers.LARGEST_OWN_FILE", 3)
+    monkeypatch.setattr("hushrec.data.own.LARGEST_OWN_FILE", 3)
     with pytest.raises(DataError, match="too large"):
         read_own(written(tmp_path, "m.csv", "1,2\n3,4\n"))
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import hushrec as hr
 from hushrec.cli import app
-from hushrec.data.readers import read_own
+from hushrec.data.own import read_own
 from hushrec.evaluate.audit import audit
 from hushrec.privacy import queries
 from hushrec.privacy.curator import Curator

@@ -168,6 +168,28 @@ def test_a_torn_last_line_does_not_count_wherever_it_was_torn(ledger, path):
         assert len(again.read().runs["a"].spent) == 1
 
 
+def test_a_torn_line_longer_than_the_next_record_leaves_nothing_behind(ledger, path):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    whole = path.read_bytes()
+    ledger.spend("a", entry())
+    path.write_bytes(path.read_bytes()[:-1])
+    ledger.close_run("a")
+    assert ledger.read().runs["a"].closed
+    assert len(path.read_bytes()) < len(whole) + 150
+
+
+def test_a_record_is_on_disk_before_anybody_goes_on(ledger, monkeypatch):
+    """In this order: written, synced, returned."""
+    calls = []
+    for name in ("pwrite", "fsync"):
+        original = getattr(durable.os, name)
+        monkeypatch.setattr(
+            durable.os, name, lambda *a, original=original, name=name: (calls.append(name), original(*a))[1]
+        )
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    assert calls == ["pwrite", "fsync"]
+
+
 def test_a_torn_first_line_is_no_ledger_yet(path):
     LedgerFile(path, TOTAL)
     first = path.read_bytes()

@@ -1,6 +1,7 @@
 """The journal: a run that goes on repeats no noise and no spend, and its folder holds released numbers only."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -68,6 +69,55 @@ def test_a_spend_without_an_answer_is_answered_at_the_cost_already_paid(tmp_path
     assert len(next(iter(ledger.read().runs.values())).spent) == 1
     ask(tmp_path / "run", ledger=ledger)
     assert [entry.name for entry in next(iter(ledger.read().runs.values())).spent] == ["counts", "users"]
+
+
+def test_what_cannot_be_written_down_is_not_read(tmp_path):
+    """The spend comes first: when the ledger refuses it, the ratings are not touched."""
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+    journal = Journal(BUDGET, ledger=ledger, folder=tmp_path / "run")
+    curator = Curator(RATINGS, BUDGET, engine=CountingEngine(), journal=journal)
+    curator.plan({"users": 1.0})
+    ledger.close_run(next(iter(ledger.read().runs)))
+    CountingEngine.reads = 0
+    with pytest.raises(BudgetError, match="no data was read"):
+        curator.release("users", UserCount())
+    assert CountingEngine.reads == 0
+    journal.close(False)
+
+
+def test_an_answer_that_cannot_be_written_down_does_not_leave(tmp_path):
+    journal = Journal(BUDGET, folder=tmp_path / "run")
+    curator = Curator(RATINGS, BUDGET, journal=journal)
+    curator.plan({"users": 1.0})
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(BudgetError, match="nothing was released"):
+        curator.release("users", UserCount())
+    journal.close(False)
+
+
+def test_an_answer_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """First the content is synced, then renamed, then the folder synced: a crash leaves no name without content."""
+    calls = []
+    journal = Journal(BUDGET, folder=tmp_path / "run")
+    for name in ("fsync", "replace"):
+        original = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, original=original, name=name: (calls.append(name), original(*a))[1])
+    curator = Curator(RATINGS, BUDGET, journal=journal)
+    curator.plan({"users": 1.0})
+    curator.release("users", UserCount())
+    assert calls == ["fsync", "replace", "fsync"]
+    journal.close(False)
+
+
+def test_an_answer_that_was_cut_off_from_the_ledger_is_announced_later(tmp_path, monkeypatch):
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "_announce", lambda *_: (_ for _ in ()).throw(RuntimeError("crash")))
+        with pytest.raises(RuntimeError, match="crash"):
+            ask(tmp_path / "run", ledger=ledger, labels=("counts",))
+    assert next(iter(ledger.read().runs.values())).answers == {}
+    ask(tmp_path / "run", ledger=ledger, labels=("counts",))
+    assert list(next(iter(ledger.read().runs.values())).answers) == ["counts"]
 
 
 def test_a_copied_folder_cannot_draw_the_noise_anew(tmp_path):

@@ -153,7 +153,7 @@ def recommend(
     json: inputs.Json = False,
 ) -> None:
     """Recommendations for one user from her own ratings; nothing leaves this machine."""
-    from hushrec.data.readers import read_own
+    from hushrec.data.own import read_own
     from hushrec.release.file import Release
 
     model = Release.load(release)

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from hushrec.data.catalogs import CATALOGS, Catalog, Files, find, load
+from hushrec.data.archives import Files
+from hushrec.data.catalogs import CATALOGS, Catalog, find, load
 from hushrec.data.ratings import Ratings
 from hushrec.data.readers import read
 from hushrec.errors import ConfigError, DataError

@@ -31,6 +31,7 @@ class Ratings:
     items: (n,) public item ids. value_range: the public (lowest, highest) value. users: (m,) ids or None.
     catalogue: how the public item list came to be, which the privacy card repeats: "declared" (given by the
     caller), "observed" (the items that occur in the ratings), "fixed" (reduced by `restrict`).
+    randomized: the ε at which each value was randomized before it got here, on its user's device; None: it was not.
     """
 
     indptr: NDArray[np.int64]
@@ -40,6 +41,7 @@ class Ratings:
     value_range: tuple[float, float]
     users: NDArray[Any] | None = None
     catalogue: Catalogue = "observed"
+    randomized: float | None = None
 
     def __post_init__(self) -> None:
         low, high = check_range(self.value_range)
