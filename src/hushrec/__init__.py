@@ -23,6 +23,7 @@ _HOMES = {
     "tune": "hushrec.tune",
     "plan": "hushrec.evaluate.planning",
     "Posterior": "hushrec.solvers.posterior",
+    "ImplicitPosterior": "hushrec.solvers.implicit",
     "SVD": "hushrec.solvers.svd",
     "ALS": "hushrec.solvers.als",
     "FactoredGradient": "hushrec.solvers.factored_gradient",
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from hushrec.solvers.cleansed_svd import CleansedSVD as CleansedSVD
     from hushrec.solvers.factored_gradient import FactoredGradient as FactoredGradient
     from hushrec.solvers.frank_wolfe import FrankWolfe as FrankWolfe
+    from hushrec.solvers.implicit import ImplicitPosterior as ImplicitPosterior
     from hushrec.solvers.posterior import Posterior as Posterior
     from hushrec.solvers.svd import SVD as SVD
     from hushrec.tune import tune as tune

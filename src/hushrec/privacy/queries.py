@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -361,10 +362,10 @@ class FactorPath:
         """U^t (m, r): one step from U^{t−1} where the shard's cache has it, else the whole path again."""
         row, rounds = (rows.indptr, rows.indices, self.values(rows)), len(self.steps)
         rules = self.density, self.catalogue, self.longest
-        kept = cache.get(self.digest(rounds))
+        kept = cache.get(self.now)
         if kept is not None:
             return np.asarray(kept)
-        before = cache.get(self.digest(rounds - 1)) if rounds else None
+        before = cache.get(self.before) if rounds else None
         if before is not None:
             last = self.path[-1], self.balances[-1], self.steps[-1]
             users = factored.next_factors(*row, before, *last, *rules)
@@ -372,11 +373,21 @@ class FactorPath:
             users = factored.replay(*row, self.start, self.path, self.balances, self.steps, *rules)
         for old in [key for key in cache if key.startswith("factors ")]:
             del cache[old]
-        cache[self.digest(rounds)] = users
+        cache[self.now] = users
         return np.asarray(users)
 
-    def digest(self, rounds: int) -> str:
-        """The cache's key of U^rounds: a digest of everything public that it was computed from."""
+    @cached_property
+    def now(self) -> str:
+        """The cache's key of U^t."""
+        return self._digest(len(self.steps))
+
+    @cached_property
+    def before(self) -> str:
+        """The cache's key of U^{t−1}."""
+        return self._digest(len(self.steps) - 1)
+
+    def _digest(self, rounds: int) -> str:
+        """A digest of everything public that U^rounds is computed from: a stale entry has another key."""
         found = hashlib.sha256(
             repr((self.unit, self.offset_prior, self.density, self.catalogue, self.longest)).encode()
         )

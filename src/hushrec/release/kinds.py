@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrec.device import factored, frank_wolfe, kernels
+from hushrec.device import clicks, factored, frank_wolfe, kernels
 
 Arrays = Mapping[str, NDArray[np.float64]]
 Settings = Mapping[str, float]
@@ -65,6 +65,14 @@ def _preference(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.fl
     """Her factors from the items that she used, whatever the values: implicit feedback."""
     indptr, indices, _ = rows
     return np.asarray(factored.preferences(indptr, indices, arrays["loadings"], arrays["prior"]))
+
+
+def _tastes(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
+    """Her tastes from the items that she used, whatever the values; means are popularities, and sum to 1."""
+    indptr, indices, _ = rows
+    leanings = arrays["loadings"] / arrays["means"][:, None]
+    gram = arrays["loadings"].T @ leanings
+    return np.asarray(clicks.tastes(indptr, indices, leanings, gram, arrays["loadings"].sum(axis=0)))
 
 
 def _replayed(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
@@ -124,6 +132,12 @@ KINDS: dict[str, Kind] = {
     "implicit": Kind(
         shapes={"means": ("n",), "loadings": ("n", "r"), "prior": ("r", "r")},
         fold_in=_preference,
+        scores=True,
+    ),
+    "clicks": Kind(
+        shapes={"means": ("n",), "loadings": ("n", "r")},
+        fold_in=_tastes,
+        positive=("means",),
         scores=True,
     ),
     "factors": Kind(

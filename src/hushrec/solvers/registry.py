@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SOLVERS: Mapping[str, str] = types.MappingProxyType(
     {
         "posterior": "hushrec.solvers.posterior:Posterior",
+        "implicit-posterior": "hushrec.solvers.implicit:ImplicitPosterior",
         "svd": "hushrec.solvers.svd:SVD",
         "als": "hushrec.solvers.als:ALS",
         "factored-gradient": "hushrec.solvers.factored_gradient:FactoredGradient",
