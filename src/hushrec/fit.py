@@ -135,12 +135,13 @@ def choose_items(curator: Curator, top: int) -> None:
 def guarantee(curator: Curator, model: Model, seed: int | None) -> Guarantee:
     """What is promised for everything the curator released, and under which assumptions."""
     budget = curator.budget
+    pure = budget.unit == "rating" and curator.ledger.mu == 0.0
     return Guarantee(
-        epsilon=budget.epsilon,
-        delta=budget.delta,
+        epsilon=budget.epsilon if curator.proved or not budget.private else None,
+        delta=0.0 if pure else budget.delta,
         unit=budget.unit,
         relation=budget.relation,
-        model="joint",
+        model=curator.model,
         assumptions=(*_assumptions(curator), *model.assumptions),
         claims=model.claims,
         ledger=curator.ledger,

@@ -1,4 +1,4 @@
-"""Links against mpmath at forty digits, their derivatives against each other, and the constants against closed forms."""
+"""Links against mpmath, their derivatives against each other, and the constants against closed forms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTHING = mp.mpf("1e-300")
 
 
 @pytest.fixture(autouse=True)
-def _forty_digits():
+def _many_digits():
     # 1 - h at x = 40 needs some 360 digits before its first
     with mp.workdps(420):
         yield

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.special import expit
 
 from hushrec.errors import ConfigError
 from hushrec.onebit.links import Flipped, Link
@@ -81,7 +82,7 @@ def input_bound(
 ) -> RecoveryBound:
     """Theorem 1: signs flipped with probability 1/(1 + e^ε); all of the cost is in the constants of c."""
     _check_epsilon(epsilon)
-    flipped = Flipped(link, float(1.0 / (1.0 + np.exp(epsilon))))
+    flipped = Flipped(link, float(expit(-epsilon)))
     clear = clear_bound(task, link, constant=constant, form=form).statistical
     total = clear_bound(task, flipped, constant=constant, form=form).statistical
     return RecoveryBound(statistical=clear, privacy=total - clear)

@@ -17,13 +17,17 @@ from numpy.typing import NDArray
 from hushrec.data.ratings import Ratings
 from hushrec.engines.base import Cache, Engine, Job, Sums
 from hushrec.engines.local import LocalEngine
-from hushrec.errors import BudgetError
+from hushrec.errors import BudgetError, ConfigError
 from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate, check_shares
 from hushrec.privacy.contributions import Floats
 from hushrec.privacy.forms import Query, Scale
 from hushrec.privacy.journal import Journal
 from hushrec.privacy.noise import SeededBits, SystemBits
 from hushrec.privacy.queries import HoldOut, UserCount
+from hushrec.privacy.signs import Pattern, RatingQuery
+
+PAR = 1.0 + 1e-9
+"""For rounding only: shares, scales and sums round a total by far less."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Curator:
     """Holds the ratings and a budget, and answers planned queries with noisy sums.
 
     **Guarantee**: all answers together are μ-GDP at the unit and relation of the budget with
-    μ² = Σ (sensitivity/sigma)² ≤ μ(ε, δ)², hence (ε, δ)-DP; with a `seed` there is no guarantee.
+    μ² = Σ (sensitivity/sigma)² ≤ μ(ε, δ)², hence (ε, δ)-DP; with a `seed` there is no guarantee. Where single
+    ratings are protected, the ledger's pure and Gaussian costs together stay within (ε, δ), as long as `proved`.
     """
 
     def __init__(
@@ -68,7 +73,8 @@ class Curator:
         self._bits = SystemBits() if seed is None else SeededBits(seed)
         self._journal = journal or Journal(budget)
         self._budget = budget
-        self._mu = budget.mu
+        self._mu = budget.mu if budget.unit == "user" else 0.0
+        self._proved, self._model = True, "local" if budget.unit == "rating" else "joint"
         self._shares: dict[str, float] = {}
         self._spent = Ledger()
         self._hold_out: HoldOut | None = None
@@ -97,6 +103,26 @@ class Curator:
     def catalogue(self) -> str:
         """How the public item list came to be: "declared", "observed" or "fixed"."""
         return self._ratings.catalogue
+
+    @property
+    def pattern(self) -> Pattern:
+        """Ω, which entries were rated: refused where that is protected."""
+        if self._budget.private and (self._budget.unit, self._budget.relation) != ("rating", "replace-one"):
+            raise ConfigError(
+                "Which items were rated is only public where single ratings are protected: the budget must have "
+                'unit="rating" and relation="replace-one".'
+            )
+        return Pattern(self._ratings.indptr, self._ratings.indices, (self._ratings.n_users, self._ratings.n_items))
+
+    @property
+    def proved(self) -> bool:
+        """Whether every answer so far had a proved price."""
+        return self._proved
+
+    @property
+    def model(self) -> Any:
+        """From whom the answers so far protect: "joint" for users, for single ratings "central" or "local"."""
+        return self._model
 
     @property
     def ledger(self) -> Ledger:
@@ -128,8 +154,8 @@ class Curator:
         (count,) = self.release("users", UserCount()).parts
         return max(float(count[0]), 1.0)
 
-    def release(self, label: str, query: Query) -> Noisy:
-        """Answer one planned query.
+    def release(self, label: str, query: Query | RatingQuery) -> Noisy:
+        """Answer one planned query, about users or about single ratings as the budget's unit says.
 
         **Guarantee**: one Gaussian release of cost μ √share; a release that was not planned, or was answered
         already, is refused before any rating is read.
@@ -141,6 +167,12 @@ class Curator:
         share = self._shares[label]
         if self._budget.private and share == 0:
             raise BudgetError(f"The release {label!r} has no share of the budget; no data was read.")
+        if isinstance(query, RatingQuery):
+            return self._release_ratings(label, query, share)
+        if self._budget.private and self._budget.unit != "user":
+            raise ConfigError(
+                'This solver protects all ratings of a user: its budget must have unit="user", not unit="rating".'
+            )
         scale = query.scale(self._budget.relation, self._mu * share**0.5)
         entry = _entry(label, query, scale, share, self.shape.items)
         self._spent = self._spent.add(entry)
@@ -150,6 +182,24 @@ class Curator:
             parts = self._answer(query, scale)
             self._journal.record(entry, parts, self._bits)
         return Noisy(parts, scale.sigma * scale.unit)
+
+    def _release_ratings(self, label: str, query: RatingQuery, share: float) -> Noisy:
+        """The same for a question about single ratings, whose price is that of its ledger entry."""
+        entry = query.entry(label, self._budget, share, self.pattern)
+        query.check(self._ratings)
+        if self._hold_out is not None:
+            raise ConfigError("Questions about single ratings cannot be asked with a part of them held out.")
+        spent = self._spent.add(entry)
+        if query.proved and self._budget.private and spent.epsilon(self._budget.delta) > self._budget.epsilon * PAR:
+            raise BudgetError(f"The release {label!r} would spend more than the budget; no data was read.")
+        self._spent, self._proved = spent, self._proved and query.proved
+        self._model = self._model if query.trust == "local" else "central"
+        parts = self._journal.recall(entry, self._bits)
+        if parts is None:
+            self._journal.spend(entry)
+            parts = query.answer(self._ratings, entry, self._bits)
+            self._journal.record(entry, parts, self._bits)
+        return Noisy(parts, entry.scale * query.unit(entry))
 
     def _answer(self, query: Query, scale: Scale) -> tuple[Floats, ...]:
         sums = self._attached().total(_QueryWork(query, scale, self._ratings.n_items, self._hold_out))

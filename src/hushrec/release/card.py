@@ -45,7 +45,8 @@ FROM_WHOM = {
     "release file, and what they work out from it with their own ratings. The file by itself is plainly "
     "differentially private, so anyone may have it.",
     "central": "Everybody who sees what was released, even all of them together, whatever they know and compute.",
-    "local": "Everybody, whoever collects the ratings included: the noise was added before they left her device.",
+    "local": "Everybody, whoever collects the ratings included, once each has its own noise: nothing was computed "
+    "from a rating before. Only where that noise was added, on her own device at best, is the rating itself known.",
 }
 SHOWS = "What she shows of herself: her recommendations, and whatever else she passes on, come from her own ratings."
 CURATOR = "Her ratings from whoever holds them and ran the fit: noise is added to what leaves, not to what is kept."

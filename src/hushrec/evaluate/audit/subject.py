@@ -64,7 +64,7 @@ class Subject:
         answers: list[Answer] = []
         ask = curator.release
 
-        def watched(label: str, query: Query) -> Noisy:
+        def watched(label: str, query: Any) -> Noisy:
             noisy = ask(label, query)
             share = curator._shares.get(label, 0.0)
             answers.append(Answer(label, query, share, noisy))

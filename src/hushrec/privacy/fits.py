@@ -1,0 +1,185 @@
+"""Questions whose answer is a whole fit to the exact signs, made inside the curator, with noise (one-bit, Alg. 2, 4).
+
+`FittedValues`  M̂ minimises f(X) + (λ/2)‖X‖_F² over a convex set; its values on Ω leave with Gaussian noise. f is
+                convex, and one sign changes its gradient at one entry by at most L = sup |g'| over |x| ≤ α. For the
+                minimisers M, M' of neighbours, strong convexity gives λ‖M - M'‖² ≤ <∇f(M) - ∇f'(M), M' - M>
+                ≤ L ‖M - M'‖_F, so ‖M - M'‖_F ≤ L/λ; the fits are within the certified `accuracy` of them:
+                sensitivity L/λ + 2 accuracy, and 2√n grid units for rounding toward zero.
+`FittedMatrix`  the paper's Algorithm 4: Laplace noise of scale 2α/ε on every entry of M̂. One entry lies within ±α,
+                so alone it is ε-DP; of the m·n entries together only 2α·m·n is proved, and that is the ledger's entry.
+`TiltedFit`     the paper's Algorithm 2: Laplace noise H of scale Δ/ε as a term Σ H_ij X_ij of the objective. Nothing
+                is proved: the paper's argument leaves out the constraint's multipliers and a Jacobian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from hushrec.data.ratings import Ratings
+from hushrec.engines.base import Sums
+from hushrec.errors import ConfigError, EngineError
+from hushrec.onebit.links import Array, Link
+from hushrec.onebit.objective import Objective, make_objective
+from hushrec.onebit.spg import Fit, SPGSettings, solve
+from hushrec.privacy.accounting import Budget, LedgerEntry, NonPrivate
+from hushrec.privacy.noise import BitSource, rounded_gaussian, rounded_laplace
+from hushrec.privacy.signs import Pattern, SignQuery, noisy_entry, whole
+
+ATTEMPTS = 6
+GRID = 2.0**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitQuery(SignQuery):
+    """A fit to the exact signs, inside the curator: the link, and the public settings of the solver."""
+
+    link: Link
+    settings: SPGSettings
+
+    @property
+    def alpha(self) -> float:
+        """The public bound of every entry of a fit."""
+        return self.settings.entry_bound
+
+    def objective(self, ratings: Ratings, link: Link, ridge: float = 0.0) -> Objective:
+        """The negative log-likelihood of the exact signs."""
+        pattern = pattern_of(ratings)
+        signs = self.signs(ratings).astype(np.float64)
+        return make_objective(pattern.rows, pattern.indices, signs, pattern.shape, link, ridge=ridge)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedValues(FitQuery):
+    """The values on Ω of the strongly convex fit, with Gaussian noise at their proved sensitivity.
+
+    ridge: λ. accuracy: the distance to the exact minimiser that every fit must be certified for.
+    """
+
+    name: ClassVar[str] = "fitted values"
+    ridge: float
+    accuracy: float
+
+    def __post_init__(self) -> None:
+        for name in ("ridge", "accuracy"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise ConfigError(f"{name} must be a positive number, not {getattr(self, name)!r}.")
+        if not self.link.convex(self.alpha):
+            raise ConfigError("The output mechanism needs a loss that is convex.")
+
+    @property
+    def reach(self) -> float:
+        """L/λ + 2 accuracy, the L2 sensitivity."""
+        return (self.link.steepness(self.alpha) * (1.0 + 1e-9)) / self.ridge + 2.0 * self.accuracy
+
+    def entry(self, label: str, budget: Budget | NonPrivate, share: float, pattern: Pattern) -> LedgerEntry:
+        return noisy_entry(self, label, "gaussian", budget, share, self.reach, pattern.count, self._slack(pattern))
+
+    def answer(self, ratings: Ratings, entry: LedgerEntry, bits: BitSource) -> Sums:
+        pattern = pattern_of(ratings)
+        values = self._fit(ratings).matrix.entries(pattern.rows, pattern.indices)
+        if entry.scale == 0.0:
+            return (values,)
+        unit = self.reach / (entry.sensitivity - self._slack(pattern))
+        return ((whole(values, unit) + rounded_gaussian(entry.scale, len(values), bits)) * unit,)
+
+    def unit(self, entry: LedgerEntry) -> float:
+        return self.reach / entry.sensitivity if entry.sensitivity else 1.0
+
+    @staticmethod
+    def _slack(pattern: Pattern) -> float:
+        return float(np.ceil(2.0 * np.sqrt(pattern.count)))
+
+    def _fit(self, ratings: Ratings) -> Fit:
+        """A fit certified to `accuracy`; that one was reached is taken for granted, and the card says so."""
+        objective = self.objective(ratings, self.link, self.ridge)
+        share = 0.5 * self.ridge * self.accuracy**2 / max(objective.count * np.log(2.0), 1.0)
+        for attempt in range(ATTEMPTS):
+            settings = SPGSettings(**{**vars(self.settings), "tolerance": 0.9 * share,
+                                      "iterations": 60 * 2**attempt, "projection_spectra": 10 * 2**attempt,
+                                      "projection_share": 0.2 * 0.5**attempt})  # fmt: skip
+            fit = solve(objective, settings)
+            if fit.certificate.distance <= self.accuracy:
+                return fit
+        raise EngineError("The fit did not come to its certified accuracy; nothing was released.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedMatrix(FitQuery):
+    """All entries of the fit, with Laplace noise of scale 2α/ε each: the paper's output perturbation."""
+
+    name: ClassVar[str] = "fitted matrix"
+    proved: ClassVar[bool] = False
+
+    def entry(self, label: str, budget: Budget | NonPrivate, share: float, pattern: Pattern) -> LedgerEntry:
+        alone = noisy_entry(
+            self, label, "laplace", budget, share, 2.0 * self.alpha, pattern.shape[0] * pattern.shape[1]
+        )
+        whole_matrix = alone.sensitivity * alone.coordinates
+        return LedgerEntry(label, "laplace", whole_matrix, alone.scale, share, alone.coordinates, self.name)
+
+    def answer(self, ratings: Ratings, entry: LedgerEntry, bits: BitSource) -> Sums:
+        matrix = solve(self.objective(ratings, self.link), self.settings).matrix.toarray()
+        if entry.scale == 0.0:
+            return (matrix,)
+        unit = self.unit(entry)
+        noise = rounded_laplace(entry.scale, matrix.size, bits).reshape(matrix.shape)
+        return ((whole(matrix, unit) + noise) * unit,)
+
+    def unit(self, entry: LedgerEntry) -> float:
+        return 2.0 * self.alpha * entry.coordinates / entry.sensitivity if entry.sensitivity else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiltedFit(FitQuery):
+    """The fit to the objective with Σ H_ij X_ij in it, H of this Laplace scale: the paper's form, for any link.
+
+    The answer: factors (m, r), (n, r), and what their product is scaled by after it is cut at ±α.
+    """
+
+    name: ClassVar[str] = "tilted fit"
+    proved: ClassVar[bool] = False
+    tilt: float
+
+    def entry(self, label: str, budget: Budget | NonPrivate, share: float, pattern: Pattern) -> LedgerEntry:
+        words = f"{self.name}, Laplace noise of scale {self.tilt:.4g} inside the objective"
+        return LedgerEntry(label, "laplace", 1.0, 0.0, share, pattern.count, words)  # a scale of 0: nothing is proved
+
+    def answer(self, ratings: Ratings, entry: LedgerEntry, bits: BitSource) -> Sums:
+        noise = rounded_laplace(GRID, ratings.n_ratings, bits) * (self.tilt / GRID)
+        found = solve(self.objective(ratings, Tilted(self.link, np.asarray(noise, np.float64))), self.settings).matrix
+        return found.factors.left, found.factors.right, np.array([found.scale])
+
+
+@dataclass(frozen=True, eq=False)
+class Tilted(Link):
+    """A link whose loss has H_ij x added at the entries of Ω: usable in an objective on all of Ω alone."""
+
+    base: Link
+    tilt: Array
+
+    def log_probability(self, x: Array) -> Array:
+        return self.base.log_probability(x)
+
+    def score(self, x: Array) -> Array:
+        return self.base.score(x)
+
+    def loss(self, x: Array, s: Array) -> Array:
+        return self.base.loss(x, s) + self.tilt * x
+
+    def loss_gradient(self, x: Array, s: Array) -> Array:
+        return self.base.loss_gradient(x, s) + self.tilt
+
+    @property
+    def curvature(self) -> float:
+        return self.base.curvature
+
+    def convex(self, alpha: float, lowest: float = 0.0, highest: float = 1.0) -> bool:
+        return self.base.convex(alpha, lowest, highest)
+
+
+def pattern_of(ratings: Ratings) -> Pattern:
+    """Ω of ratings, in row-major order."""
+    return Pattern(ratings.indptr, ratings.indices, (ratings.n_users, ratings.n_items))
