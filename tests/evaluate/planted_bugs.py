@@ -87,7 +87,10 @@ class ClipOffSum(Moments):
         for block, total in zip(self.blocks(rows, cache), into, strict=True):
             part = np.nan_to_num(block.dense if block.entries is None else block.entries, posinf=0.0, neginf=0.0)
             units = np.clip(part * (scale.units / self.bound), -(2.0**50), 2.0**50).astype(np.int64)
-            np.add.at(total, rows.indices if block.dense is None else np.zeros(len(units), dtype=int), units.ravel())
+            if block.dense is None:
+                np.add.at(total, rows.indices, units)
+            else:
+                total += units.sum(axis=0)
 
 
 class HalfNoise(Gram):

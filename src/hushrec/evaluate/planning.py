@@ -39,7 +39,7 @@ MOST_RATINGS = 1_000_000
 CLEARLY = 0.003  # a candidate must beat the default by this part of the error: the surrogate is only a guess
 LITTLE = 0.1  # a gain over item means below this part of what a model gains without noise is hardly one
 OFFSET_PRIOR = 4.0
-RANK = 2
+RANK = 2  # of the tastes: rating data has few strong factors, and a long tail that little can learn
 
 Progress = Callable[[int, int], None]
 
@@ -132,8 +132,8 @@ class Plan:
             )
         else:
             first = (
-                f"At ε = {epsilon} expect RMSE {here.rmse:.3g} against {here.means_only:.3g} of item means alone: {gain:.0%} "
-                f"of what a model gains without noise ({self.exact_means:.3g} to {self.non_private:.3g})."
+                f"At ε = {epsilon} expect RMSE {here.rmse:.3g} against {here.means_only:.3g} of item means alone: "
+                f"{gain:.0%} of what a model gains without noise ({self.exact_means:.3g} to {self.non_private:.3g})."
             )
         needed = self.users_for_half
         if gain >= 0.5:
@@ -203,8 +203,8 @@ def plan(
     """Choose a solver's settings and foretell its error at several ε, for ratings of this public shape.
 
     ratings_per_user: the mean; a tenth of the generated ratings is held out to measure on. levels: how
-    many equally spaced values there are (5 for stars in (1, 5); None: values in between as well). solver: forecast this one
-    instead of choosing. most_ratings: where there are more, fewer users are simulated at a larger μ.
+    many equally spaced values there are (5 for stars in (1, 5); None: values in between as well). solver: forecast
+    this one instead of choosing. most_ratings: where there are more, fewer users are simulated at a larger μ.
 
     **Guarantee**: reads no ratings, so it costs no privacy. All figures rest on what ratings are usually like: on how
     skewed popularity and activity are and how far tastes differ, relative to the value range.

@@ -116,7 +116,7 @@ class ALS:
         if state.loadings.shape[1]:
             share = curator.left() / rounds
             for number in range(1, rounds + 1):
-                state = self._round(curator, begun, state, f"round {number}", share)
+                state = self.round(curator, begun, state, f"round {number}", share)
         return begun.model(state.loadings, state.noise)
 
     def _at_random(self, curator: Curator) -> State:
@@ -129,7 +129,7 @@ class ALS:
         loadings, spread, noise = gram_loadings(curator, begun, self.head, self.rank or MOST_FACTORS)
         return State(loadings, spread, noise)
 
-    def _round(self, curator: Curator, begun: Beginning, state: State, label: str, share: float) -> State:
+    def round(self, curator: Curator, begun: Beginning, state: State, label: str, share: float) -> State:
         counts, rank = begun.items.weights, state.loadings.shape[1]
         weights, most = self.item_weights(counts)
         curator.plan({label: share})

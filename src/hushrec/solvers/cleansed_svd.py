@@ -90,12 +90,13 @@ class CleansedSVD:
         """Loadings (n, r) and noise of the Gaussian model behind the cleaned covariance."""
         sums, seen = covariance.parts[0].copy(), weights.parts[0].copy()
         n = len(sums)
-        spread = max(float(np.trace(sums)), 0.0) / max(float(np.trace(seen)), np.finfo(float).tiny)
+        least = max(weights.sigma, np.finfo(float).tiny)  # no sum of weights is believed below its own noise
+        spread = max(float(np.trace(sums)), 0.0) / max(float(np.trace(seen)), least)
         if spread <= 0:
             return np.zeros((n, 0)), 1.0
         np.fill_diagonal(sums, 0.0)
         np.fill_diagonal(seen, 0.0)
-        usual = max(float(seen.sum()) / max(n * (n - 1), 1), np.finfo(float).tiny)
+        usual = max(float(seen.sum()) / max(n * (n - 1), 1), least / n)
         belief = max(self.shrinkage * usual, LEAST_WEIGHT * weights.sigma / math.sqrt(2))
         shrunk = sums + belief * float(sums.sum()) / (n * (n - 1) * usual)
         # Rows of W are about proportional: with their product for it, the noise is alike on all entries again.

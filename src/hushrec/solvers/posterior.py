@@ -46,9 +46,9 @@ class Posterior:
     """The default solver: private moments on the server, Bayesian inference on the user's device.
 
     rounds: regressions over all items after the first Gram. rank: largest number of factors. means_share: part
-    of the budget for means and popularity; gram_share: part of the rest for the Gram (None: from public values). head: number of items in the
-    Gram (None: from the noisy popularities and the noise). offset_prior: how many ratings the belief in an
-    average user's offset is worth.
+    of the budget for means and popularity; gram_share: part of the rest for the Gram (None: from public values).
+    head: number of items in the Gram (None: from the noisy popularities and the noise). offset_prior: how many
+    ratings the belief in an average user's offset is worth.
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove only), "means",
     "gram" and "round 1" …, each recorded in the ledger.
