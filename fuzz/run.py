@@ -5,9 +5,9 @@
     python fuzz/run.py --only "ledger"      targets whose name holds this
     python fuzz/run.py --seed 7             other inputs
 
-An input is bad when Hushrec answers it with anything but a value or one clear sentence, or takes more time or memory
-than `targets.py` states. Bad inputs are written to --keep, and the exit code is 1. Where atheris is installed, the same
-targets run under its coverage guidance afterwards (--atheris N inputs each).
+An input is bad when Hushrec answers it with anything but a value or one clear sentence, warns or writes to
+standard error, or takes more time or memory than `targets.py` states. Bad inputs are written to --keep, and the exit
+code is 1. Where atheris is installed, the same targets run under its coverage guidance afterwards (--atheris N each).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tempfile
 import time
 import traceback
 import tracemalloc
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ MEASURED = 200  # every so many inputs the peak of memory is taken, which makes 
 def main() -> int:
     """Run the targets and report."""
     arguments = _arguments()
+    sys.stderr = os.fdopen(os.dup(2), "w")
+    os.dup2(
+        os.memfd_create("standard error") if hasattr(os, "memfd_create") else 2, 2
+    )  # what stands there is a finding
+    warnings.simplefilter("error")  # a warning quotes a line of code, and may quote data
     with tempfile.TemporaryDirectory(dir=_memory_folder()) as folder:
         bad = 0
         for target in targets(Path(folder)):
@@ -69,6 +75,7 @@ def fuzz(target: Target, count: int, seed: int, keep: Path | None = None) -> int
 
 
 def _problem(target: Target, made: Any, measured: bool) -> str:
+    before = os.fstat(2).st_size
     if measured:
         tracemalloc.start()
     signal.setitimer(signal.ITIMER_REAL, SECONDS * (4 if measured else 1))
@@ -83,6 +90,8 @@ def _problem(target: Target, made: Any, measured: bool) -> str:
         peak = tracemalloc.get_traced_memory()[1] if measured else 0
         if measured:
             tracemalloc.stop()
+    if os.fstat(2).st_size > before:  # past Python: a panic of a library, or a warning
+        return "something was written to standard error"
     size = sum(len(part) for part in (made if isinstance(made, (tuple, list)) else (made,)))
     return f"{peak} bytes of memory for an input of {size}" if peak > MEMORY[0] * size + MEMORY[1] else ""
 

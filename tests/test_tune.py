@@ -9,12 +9,19 @@ from dp_accounting import dp_event, rdp
 
 import hushrec as hr
 from hushrec.device import holdout
-from hushrec.errors import ConfigError, ReleaseError
+from hushrec.errors import BudgetError, ConfigError, ReleaseError
 from hushrec.privacy.accounting import Ledger, LedgerEntry, gaussian_epsilon
 from hushrec.privacy.curator import Curator
 from hushrec.privacy.noise import SeededBits
 from hushrec.privacy.queries import CooccurrenceGram, HeldOutErrors, HoldOut
-from hushrec.privacy.selection import draw_runs, log_gamma, selection_epsilon, selection_mu
+from hushrec.privacy.selection import (
+    Selected,
+    composed_epsilon,
+    draw_runs,
+    log_gamma,
+    selection_epsilon,
+    selection_mu,
+)
 from hushrec.tune import Law, one_of, trial
 from making import csr, random_ratings
 
@@ -38,6 +45,20 @@ def test_the_price_is_that_of_an_independent_accountant(shape, mean, mu, delta):
     theirs, ours = accountant.get_epsilon(delta), selection_epsilon(mu, delta, mean, shape)
     assert ours == pytest.approx(theirs, rel=5e-5)
     assert ours <= theirs * (1 + 1e-9)  # they search a grid of orders, all of which we may use
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.02, 0.3])
+def test_fits_and_tunings_together_cost_what_an_independent_accountant_says(mu):
+    chosen = [Selected(0.05, 10.0, 0.0), Selected(0.2, 3.0, 1.0), Selected(0.0, 5.0, 1.0)]
+    accountant = rdp.RdpAccountant(orders=1 + np.geomspace(1e-3, 4000, 1200))
+    for one in chosen[:2]:
+        event = dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1 / one.mu), one.mean, one.shape)
+        accountant.compose(event)
+    if mu:
+        accountant.compose(dp_event.GaussianDpEvent(1 / mu))
+    theirs, ours = accountant.get_epsilon(1e-6), composed_epsilon(mu, chosen, 1e-6)
+    assert ours == pytest.approx(theirs, rel=5e-5)
+    assert ours <= theirs * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("shape", [0.0, 1.0])
@@ -218,6 +239,54 @@ def test_a_noisy_score_is_near_the_exact_one():
     noisy = [trial(Curator(train, hr.Budget(20.0, 1e-6), seed=k), hr.SVD(rank=1), RULE, 0.2, k)[0] for k in range(3)]
     assert noisy == pytest.approx([exact] * 3, rel=0.1)
     assert len({exact, *noisy}) == 4
+
+
+def test_a_ledger_file_counts_a_tuning_once_and_whole(tmp_path):
+    """The total is paid before any trial, so what the file says tells nothing of their number."""
+    train, _ = planted(users=300)
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=hr.Budget(7.0, 1e-6))
+    release = hr.tune(train, [hr.SVD(rank=1)], BUDGET, trials_mean=3.0, ledger=ledger)
+    book = ledger.read()
+    (run,) = book.runs.values()
+    assert run.closed
+    assert [entry.name for entry in run.spent] == ["selection", "best trial"]
+    assert book.epsilon == pytest.approx(6.0, rel=1e-6)
+    assert release.guarantee.spent <= book.epsilon
+    with pytest.raises(BudgetError, match="pass the total"):
+        hr.fit(train, hr.SVD(), hr.Budget(5.0, 1e-6), ledger=ledger)
+    hr.fit(train, hr.SVD(), hr.Budget(0.5, 1e-6), ledger=ledger)
+    assert not ledger.read().full
+
+
+def test_a_tuning_that_would_pass_the_total_reads_no_data_and_costs_nothing(tmp_path):
+    class Untouchable(hr.LocalEngine):
+        def attach(self, ratings):
+            raise AssertionError("data was read")
+
+    train, _ = planted(users=50)
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=hr.Budget(6.5, 1e-6))
+    hr.fit(train, hr.SVD(), hr.Budget(2.0, 1e-6), ledger=ledger)
+    before = ledger.read().epsilon
+    for budget in (BUDGET, hr.Budget(5.9, 1e-6)):  # refused as a fit, and as a selection that composes worse than one
+        with pytest.raises(BudgetError, match="no data was read"):
+            hr.tune(train, [hr.SVD()], budget, ledger=ledger, engine=Untouchable())
+        assert ledger.read().epsilon == before
+    with pytest.raises(ConfigError, match="without a budget"):
+        hr.tune(train, [hr.SVD()], hr.NonPrivate(), ledger=ledger, engine=Untouchable())
+
+
+def test_a_tuning_that_fails_has_cost_the_whole(tmp_path):
+    train, _ = planted(users=50)
+
+    class Failing:
+        def solve(self, curator):
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        hr.tune(train, [Failing()], BUDGET, ledger=tmp_path / "ledger")
+    book = hr.Ledger.open(tmp_path / "ledger").read()
+    assert book.epsilon == pytest.approx(6.0, rel=1e-6)
+    assert all(run.closed for run in book.runs.values())
 
 
 @pytest.mark.parametrize(

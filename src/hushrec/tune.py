@@ -11,7 +11,9 @@ One run spends a smaller budget, such that the best of K runs keeps the budget t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,9 +21,10 @@ import numpy as np
 from hushrec.data.ratings import Ratings
 from hushrec.engines.base import Engine
 from hushrec.errors import ConfigError
-from hushrec.fit import learn
+from hushrec.fit import learn, open_ledger
 from hushrec.privacy.accounting import Budget, Guarantee, LedgerEntry, NonPrivate, gaussian_epsilon
 from hushrec.privacy.curator import Curator
+from hushrec.privacy.durable import LedgerFile
 from hushrec.privacy.noise import BitSource, SeededBits, SystemBits
 from hushrec.privacy.queries import HeldOutErrors, HoldOut
 from hushrec.privacy.selection import UNIFORM_BITS, draw_runs, selection_mu
@@ -77,13 +80,15 @@ def tune(
     held_out: float = 0.1,
     shape: float = 0.0,
     engine: Engine | None = None,
+    ledger: LedgerFile | str | os.PathLike[str] | None = None,
 ) -> Release:
     """Fit random candidates a random number of times, and return the release with the best noisy held-out score.
 
     candidates: solvers; each trial draws one, so it may be tried more than once or not at all. trials_mean: of the
     number of trials, whose law has this `shape` (0: logarithmic, 1: geometric: dearer, but seldom a single trial).
     score_share: part of a trial's budget for its score. held_out: share of each user's ratings to score on; the
-    release is fitted to the others.
+    release is fitted to the others. ledger: as in `fit`; it is charged for the whole tuning before the first trial,
+    and a tuning that is interrupted has cost that.
 
     **Guarantee**: the release is (ε, δ)-differentially private at the budget's unit and relation, the choice
     included (Papernot and Steinke 2022, Theorem 2); its ledger has the winning trial and the selection. How many
@@ -106,17 +111,42 @@ def tune(
     bits: BitSource = SystemBits() if seed is None else SeededBits(seed)
     rule = HoldOut(salt=int(bits.words(1)[0]), share=held_out)
     each = law.run_budget(budget) if isinstance(budget, Budget) else budget
-    best: tuple[float, Release] | None = None
-    for _ in range(law.draw(bits)):
-        solver = candidates[one_of(len(candidates), bits)]
-        trial_seed = None if seed is None else int(bits.words(1)[0])
-        scored = trial(Curator(ratings, each, engine=engine, seed=trial_seed), solver, rule, score_share, trial_seed)
-        if best is None or scored[0] < best[0]:
-            best = scored
+    with charged(ledger, law, budget, each, seeded=seed is not None):
+        best: tuple[float, Release] | None = None
+        for _ in range(law.draw(bits)):
+            solver = candidates[one_of(len(candidates), bits)]
+            trial_seed = None if seed is None else int(bits.words(1)[0])
+            curator = Curator(ratings, each, engine=engine, seed=trial_seed)
+            scored = trial(curator, solver, rule, score_share, trial_seed)
+            if best is None or scored[0] < best[0]:
+                best = scored
     if best is None:
         raise ConfigError("The number of trials came out as 0.")
     release = best[1]
     return replace(release, guarantee=selected(release.guarantee, law, budget, len(candidates)))
+
+
+@contextmanager
+def charged(
+    ledger: LedgerFile | str | os.PathLike[str] | None,
+    law: Law,
+    budget: Budget | NonPrivate,
+    each: Budget | NonPrivate,
+    *,
+    seeded: bool,
+) -> Iterator[None]:
+    """Write the whole tuning down before data is read: as one selection, since nobody may know how many trials."""
+    if ledger is None:
+        yield
+        return
+    book, name = ledger if isinstance(ledger, LedgerFile) else open_ledger(ledger, budget), os.urandom(6).hex()
+    book.open_run(name, budget, "tune", seeded=seeded)
+    try:
+        book.spend(name, law.entry())  # alone it costs nothing yet, should the next line be refused
+        book.spend(name, LedgerEntry("best trial", "gaussian", each.mu, 1.0, 1.0, 0, bound="all its releases"))
+        yield
+    finally:
+        book.close_run(name)
 
 
 def trial(

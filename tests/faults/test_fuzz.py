@@ -63,6 +63,11 @@ def test_a_fuzzer_that_finds_something_says_so(targets, capsys):
     assert 0 < run.fuzz(broken, 50, seed=1) < 50
     assert "IndexError: the fault" in capsys.readouterr().out
 
+    def noisy(content):
+        os.write(2, b"panicked")
+
+    assert run.fuzz(made.Target("noisy", lambda draw: b"x", noisy), 1, seed=1) == 1
+
     def greedy(content):
         return bytearray(10**8)
 

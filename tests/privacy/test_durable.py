@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import threading
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 import hushrec as hr
 from hushrec.errors import BudgetError, ConfigError
 from hushrec.privacy import durable
-from hushrec.privacy.accounting import LedgerEntry, gaussian_mu
-from hushrec.privacy.durable import LedgerFile, parse
+from hushrec.privacy.accounting import LedgerEntry, gaussian_epsilon, gaussian_mu
+from hushrec.privacy.book import Damaged, chained, parse
+from hushrec.privacy.durable import LedgerFile
+from hushrec.privacy.selection import selection_epsilon
 
 TOTAL = hr.Budget(2.0, 1e-6)
 
@@ -62,7 +65,7 @@ def test_a_run_sets_its_whole_budget_aside_until_it_closes(ledger):
     ledger.check(hr.Budget(1.0, 1e-6))
     ledger.open_run("b", hr.Budget(1.0, 1e-6))
     both = math.hypot(0.1, gaussian_mu(1.0, 1e-6))
-    assert ledger.read().epsilon == pytest.approx(hr.privacy.accounting.gaussian_epsilon(both, 1e-6), rel=1e-9)
+    assert ledger.read().epsilon == pytest.approx(gaussian_epsilon(both, 1e-6), rel=1e-9)
 
 
 def test_the_total_can_be_spent_to_the_end_and_not_beyond(ledger):
@@ -82,10 +85,25 @@ def test_pure_budgets_add_up_as_people_add_them(path):
         ledger.open_run("c", hr.Budget(1e-6, unit="rating"))
 
 
-def test_pure_spends_of_a_gaussian_run_count_on_top(ledger):
-    ledger.open_run("a", hr.Budget(1.5, 1e-6))
+def test_a_run_may_spend_its_budget_in_either_coin(path):
+    """What is set aside is counted once: as Gaussian until the run spends a pure epsilon, as that from then on."""
+    ledger = LedgerFile(path, hr.Budget(1.0, 1e-6, unit="rating"))
+    ledger.open_run("a", hr.Budget(1.0, 1e-6, unit="rating"))
     ledger.spend("a", entry("flip", 0.4, "randomized-response"))
-    assert ledger.read().epsilon == pytest.approx(1.9, abs=1e-9)
+    assert ledger.read().epsilon == pytest.approx(1.0, abs=1e-9)
+    ledger.spend("a", entry("flip again", 0.6, "randomized-response"))
+    assert ledger.read().epsilon == pytest.approx(1.0, abs=1e-9)
+    with pytest.raises(BudgetError):
+        ledger.spend("a", entry("and again", 0.01, "randomized-response"))
+    with pytest.raises(BudgetError):
+        ledger.open_run("b", hr.Budget(0.01, 1e-6, unit="rating"))
+
+
+def test_a_run_that_spends_more_than_it_set_aside_is_counted_in_full(ledger):
+    ledger.open_run("a", hr.Budget(1.5, 1e-6))
+    ledger.spend("a", entry(mu=0.1))
+    ledger.spend("a", entry("flip", 1.6, "randomized-response"))
+    assert ledger.read().epsilon == pytest.approx(gaussian_epsilon(0.1, 1e-6) + 1.6, rel=1e-9)
     with pytest.raises(BudgetError):
         ledger.spend("a", entry("flip again", 0.2, "randomized-response"))
 
@@ -144,6 +162,107 @@ def test_a_total_is_chosen_once(ledger, path, tmp_path):
         hr.Ledger.open(path, total=3.0)
 
 
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_two_names_of_one_file_are_one_ledger(ledger, path, link):
+    other = path.with_name("another name")
+    getattr(other, link)(path)
+    second = LedgerFile(other)
+    with ledger._locked(os.O_RDWR) as handle, open(other) as file:
+        assert not durable.lock(file.fileno(), 0.0)
+        assert handle != file.fileno()
+    ledger.open_run("a", hr.Budget(1.5, 1e-6))
+    with pytest.raises(BudgetError, match="pass the total"):
+        second.open_run("b", hr.Budget(1.5, 1e-6))
+    second.spend("a", entry())
+    assert len(ledger.read().runs["a"].spent) == 1
+
+
+def test_a_symlink_to_nothing_starts_the_file_that_it_leads_to(path, tmp_path):
+    (tmp_path / "link").symlink_to(path)
+    LedgerFile(tmp_path / "link", TOTAL).open_run("a", hr.Budget(1.0, 1e-6))
+    assert set(LedgerFile(path).read().runs) == {"a"}
+
+
+def test_an_older_copy_put_in_its_place_is_noticed(ledger, path):
+    """A backup that is restored under a running fit would give spent budget back."""
+    backup = path.read_bytes()
+    ledger.open_run("a", hr.Budget(1.9, 1e-6))
+    path.write_bytes(backup)
+    for ask in (ledger.read, lambda: ledger.open_run("b", TOTAL), lambda: ledger.check(TOTAL)):
+        with pytest.raises(BudgetError, match="not the file that it was"):
+            ask()
+    path.unlink()
+    LedgerFile(path, TOTAL)
+    with pytest.raises(BudgetError, match="not the file that it was"):
+        ledger.open_run("b", TOTAL)
+
+
+def test_a_file_renamed_while_another_process_waits_for_it_is_opened_again(ledger, path, monkeypatch):
+    """What a waiting process would write into the file that lost its name would be lost with it."""
+    content, asked = path.read_bytes(), []
+
+    def renamed_meanwhile(handle, seconds, lock=durable.lock):
+        if not asked:
+            copy = path.with_name("copy")
+            copy.write_bytes(content)
+            copy.replace(path)
+        asked.append(handle)
+        return lock(handle, seconds)
+
+    monkeypatch.setattr(durable, "lock", renamed_meanwhile)
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    assert len(asked) == 2
+    monkeypatch.undo()
+    assert set(LedgerFile(path).read().runs) == {"a"}
+
+
+def test_a_file_moved_while_it_is_written_is_noticed_before_data_is_read(ledger, path, monkeypatch):
+    def write_and_move(handle, content, offset, write=durable.write_all):
+        write(handle, content, offset)
+        path.rename(path.with_name("elsewhere"))
+
+    monkeypatch.setattr(durable, "write_all", write_and_move)
+    with pytest.raises(BudgetError, match="moved while it was used; no data was read"):
+        ledger.open_run("a", hr.Budget(1.0, 1e-6))
+
+
+def selection(mean=10.0, shape=0.0):
+    return LedgerEntry("selection", "selection", mean, shape, share=0.0, coordinates=0)
+
+
+def test_a_tuning_costs_what_its_own_ledger_says(ledger):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    ledger.spend("a", selection())
+    ledger.spend("a", entry("best trial", 0.1))
+    assert ledger.read().epsilon == pytest.approx(selection_epsilon(0.1, 1e-6, 10.0, 0.0), rel=1e-12)
+    ledger.close_run("a")
+    assert ledger.read().epsilon == pytest.approx(selection_epsilon(0.1, 1e-6, 10.0, 0.0), rel=1e-12)
+
+
+def test_tunings_and_fits_cost_together_no_less_than_each_and_no_more_than_their_sum(ledger):
+    ledger.open_run("fit", hr.Budget(0.5, 1e-6))
+    ledger.open_run("tuning", hr.Budget(0.5, 1e-6))
+    ledger.spend("tuning", selection())
+    ledger.spend("tuning", entry("best trial", 0.05))
+    chosen = selection_epsilon(0.05, 1e-6, 10.0, 0.0)
+    together = ledger.read().epsilon
+    assert max(0.5, chosen) < together < 0.5 + chosen
+    ledger.open_run("second tuning", hr.Budget(0.5, 1e-6))
+    ledger.spend("second tuning", selection(30.0, 1.0))
+    ledger.spend("second tuning", entry("best trial", 0.05))
+    assert ledger.read().epsilon > together
+
+
+def test_a_selection_beside_anything_that_has_no_proof_is_refused(ledger):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    ledger.spend("a", selection())
+    with pytest.raises(BudgetError, match="pass the total"):
+        ledger.spend("a", entry("flip", 0.01, "randomized-response"))
+    again = LedgerEntry("again", "selection", 2.0, 0.0, share=0.0, coordinates=0)
+    with pytest.raises(BudgetError, match="pass the total"):
+        ledger.spend("a", again)
+
+
 def test_a_file_that_is_no_ledger_is_never_written_to(tmp_path):
     for number, content in enumerate(
         [b"user,item,value\n1,2,3\n", b"precious", b"\0" * 100, b'{"hushrec-ledger": 1}\n']
@@ -173,8 +292,9 @@ def test_a_torn_line_longer_than_the_next_record_leaves_nothing_behind(ledger, p
     whole = path.read_bytes()
     ledger.spend("a", entry())
     path.write_bytes(path.read_bytes()[:-1])
-    ledger.close_run("a")
-    assert ledger.read().runs["a"].closed
+    after_the_crash = LedgerFile(path)
+    after_the_crash.close_run("a")
+    assert after_the_crash.read().runs["a"].closed
     assert len(path.read_bytes()) < len(whole) + 150
 
 
@@ -206,11 +326,11 @@ def test_any_flipped_byte_dropped_or_moved_line_is_found(ledger, path):
     for position in range(len(content) - 1):  # the last byte is the end of the last line: without it, a torn line
         damaged = bytearray(content)
         damaged[position] ^= 1
-        with pytest.raises(durable.Damaged):
+        with pytest.raises(Damaged):
             parse(bytes(damaged))
     lines = content.splitlines(keepends=True)
     for wrong in (lines[:2] + lines[3:], [*lines[:2], lines[3], lines[2], lines[4]], [*lines, lines[-1]], lines[1:]):
-        with pytest.raises(durable.Damaged):
+        with pytest.raises(Damaged):
             parse(b"".join(wrong))
 
 
@@ -246,7 +366,7 @@ def test_a_long_ledger_is_read_in_linear_time(path):
 
     def add(record):
         nonlocal last
-        lines.append(durable._line(last, json.dumps(record).encode()))
+        lines.append(chained(last, json.dumps(record).encode()))
         last = lines[-1][-17:-1].decode()
 
     add({"run": "a", "at": "", "opens": {"epsilon": 1.0, "delta": 1e-6}, "solver": "", "seeded": False})

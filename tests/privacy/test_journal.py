@@ -129,6 +129,24 @@ def test_a_copied_folder_cannot_draw_the_noise_anew(tmp_path):
         ask(tmp_path / "copy", ledger=ledger)
 
 
+def test_an_answer_that_comes_second_is_not_left_on_disk(tmp_path, monkeypatch):
+    """Two copies of a run that answer the same query at once: one answer leaves, the other is nowhere."""
+    ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
+    ask(tmp_path / "run", ledger=ledger, labels=())
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+
+    def meanwhile(self, *arguments, answer=Curator._answer):
+        monkeypatch.setattr(Curator, "_answer", answer)
+        ask(tmp_path / "run", ledger=ledger, labels=("counts",))
+        return answer(self, *arguments)
+
+    monkeypatch.setattr(Curator, "_answer", meanwhile)
+    with pytest.raises(BudgetError, match="copy"):
+        ask(tmp_path / "copy", ledger=ledger, labels=("counts",))
+    assert len(list((tmp_path / "run").glob("*.answer"))) == 1
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["lock", "run.json"]
+
+
 def test_a_deleted_answer_is_not_answered_anew(tmp_path):
     ledger = hr.Ledger.open(tmp_path / "ledger", total=BUDGET)
     ask(tmp_path / "run", ledger=ledger)

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -91,8 +91,13 @@ def busy(what: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
+    with _own_stderr() as stream, Console(file=stream).status(what):
         yield
+
+
+def _own_stderr() -> TextIO:
+    """Standard error by another descriptor: the readers hold back what libraries write to the first one."""
+    return os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding=sys.stderr.encoding, errors="replace")
 
 
 @contextmanager
@@ -104,7 +109,7 @@ def counted(what: str) -> Iterator[Callable[..., None]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with _own_stderr() as stream, Progress(console=Console(file=stream), transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total, *_: progress.update(task, completed=done, total=total)
 

@@ -18,6 +18,7 @@ from hushrec.data.sources import existing_file, guess_separator, is_number
 from hushrec.errors import DataError
 
 LARGEST_OWN_FILE = 64 * 2**20
+LARGEST_VALUE = float(np.finfo(np.float32).max)
 
 
 def read_own(
@@ -134,4 +135,4 @@ def _own_number(value: Any) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if np.isfinite(np.float32(number)) else None
+    return number if abs(number) <= LARGEST_VALUE else None

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import csv
+import os
+import sys
 import tarfile
+import tempfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import PurePosixPath
+from types import TracebackType
 
 import polars as pl
 
 from hushrec.errors import ConfigError, DataError
+
+_ONE_AT_A_TIME = threading.RLock()
 
 
 class Quiet:
@@ -20,11 +27,15 @@ class Quiet:
 
     def __init__(self, where: str, kind: str) -> None:
         self.where, self.kind = where, kind
+        self._muffled = ExitStack()
 
     def __enter__(self) -> None:
-        return None
+        self._muffled.enter_context(muffled())
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._muffled.__exit__(kind, error, trace)
         if error is None or isinstance(error, (DataError, ConfigError, KeyboardInterrupt, MemoryError)):
             return
         if isinstance(error, (Exception, pl.exceptions.PanicException)):
@@ -42,11 +53,42 @@ class Quiet:
 
 
 @contextmanager
+def muffled() -> Iterator[None]:
+    """Hold back what is written to file descriptor 2 meanwhile, and drop it after a failure.
+
+    A library in Rust that panics tells so there, past Python: a few lines, or a whole traceback, for every thread.
+    """
+    with _ONE_AT_A_TIME:
+        try:
+            sys.stderr.flush()
+            real = os.dup(2)
+        except (OSError, ValueError, AttributeError):  # there is no standard error to write to
+            yield
+            return
+        with os.fdopen(real, "wb", buffering=0) as shown, tempfile.TemporaryFile() as held:
+            os.dup2(held.fileno(), 2)
+            try:
+                yield
+                failed = False
+            except BaseException:
+                failed = True
+                raise
+            finally:
+                with suppress(OSError, ValueError, AttributeError):
+                    sys.stderr.flush()
+                os.dup2(real, 2)
+                if not failed:
+                    held.seek(0)
+                    shown.write(held.read())
+
+
+@contextmanager
 def readable(name: str) -> Iterator[None]:
     """Turns every way in which a damaged file or archive fails into one sentence without its content."""
     where = PurePosixPath(name).name
     try:
-        yield
+        with muffled():
+            yield
     except DataError:
         raise
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, UnicodeDecodeError, csv.Error):

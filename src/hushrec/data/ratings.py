@@ -250,5 +250,6 @@ def _merge_duplicates(
         return keys[starts], values[np.append(starts[1:], len(keys)) - 1]
     if rule == "mean":
         sizes = np.diff(np.append(starts, len(keys)))
-        return keys[starts], np.add.reduceat(values.astype(np.float64), starts) / sizes
+        with np.errstate(invalid="ignore"):  # what is not finite is refused later, and counted
+            return keys[starts], np.add.reduceat(values.astype(np.float64), starts) / sizes
     raise ConfigError(f"duplicates must be 'error', 'first', 'last' or 'mean', not {rule!r}.")

@@ -15,6 +15,7 @@ import polars as pl
 from hushrec.data.archives import gunzip
 from hushrec.data.columns import no_missing
 from hushrec.data.quiet import Quiet
+from hushrec.data.trial import decodes
 from hushrec.errors import ConfigError, DataError
 
 Column = str | int
@@ -62,6 +63,8 @@ def _file_table(path: Path, columns: Mapping[str, Column], separator: str | None
         raise DataError(f"{path.name}: a ratings file must end in .csv, .tsv, .txt or .parquet (or that and .gz).")
     content = gunzip(path) if packed else None
     if kind == ".parquet":
+        if not decodes(path if content is None else content):
+            raise DataError(f"{path.name} could not be read as Parquet: it is damaged, cut short or of another format.")
         with Quiet(path.name, "Parquet"):
             frame = pl.scan_parquet(path if content is None else io.BytesIO(content), glob=False)
             return _pick(frame, columns, path.name)

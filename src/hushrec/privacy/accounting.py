@@ -377,7 +377,7 @@ class Ledger:
     @property
     def mu(self) -> float:
         """Root of the summed squares of the Gaussian entries, rounded up; inf with a selection, which has no mu."""
-        return math.inf if self.selections else self._run_mu
+        return math.inf if self.selections else self.run_mu
 
     @property
     def selections(self) -> tuple[LedgerEntry, ...]:
@@ -385,8 +385,8 @@ class Ledger:
         return tuple(entry for entry in self.entries if entry.selection)
 
     @property
-    def _run_mu(self) -> float:
-        """The mu of one run (hypot errs by less than 2^-52)."""
+    def run_mu(self) -> float:
+        """The mu of the Gaussian entries alone, those of one run where there is a selection (hypot errs by < 2^-52)."""
         return math.hypot(*(entry.mu for entry in self.entries)) * (1.0 + 2.0**-51)
 
     @property
@@ -407,7 +407,7 @@ class Ledger:
             return math.inf
         _require_number("delta", delta, 0.0, 1.0, below_high=True)
         (entry,) = self.selections
-        return selection_epsilon(self._run_mu, delta, mean=entry.sensitivity, shape=entry.scale)
+        return selection_epsilon(self.run_mu, delta, mean=entry.sensitivity, shape=entry.scale)
 
     def add(self, entry: LedgerEntry) -> "Ledger":
         """Return a ledger with one more entry; this one stays as it is."""

@@ -15,76 +15,23 @@ takes its place. Times are for the reader; no rule looks at a clock.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hushrec.errors import BudgetError, ConfigError, HushrecError
-from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate, gaussian_epsilon
+from hushrec.errors import BudgetError, ConfigError
+from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate
+from hushrec.privacy.book import FORMAT, VERSION, Book, Damaged, Run, chained, parse
 
-FORMAT = "hushrec-ledger"
-VERSION = 1
 LARGEST_FILE = 16 * 2**20
-LONGEST_LINE = 16_384
 LOCK_SECONDS = 60.0
-# Inside what `gaussian_mu` and `laplace_scale` leave unspent: 0.1 + 0.2 fits into 0.3.
-TOLERANCE = 1e-12
 
 Change = Callable[["Book"], dict[str, Any] | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """One fit on the data set: what it set aside, what it spent, and the digests of its answers."""
-
-    name: str
-    budget: Budget
-    solver: str = ""
-    seeded: bool = False
-    opened: str = ""
-    spent: Ledger
-    answers: Mapping[str, str]
-    closed: bool = False
-
-    @property
-    def cost(self) -> tuple[float, float]:
-        """(mu, pure epsilon): what is spent and, while the run is open, all that is set aside."""
-        mu, pure = self.spent.mu, self.spent.pure_epsilon
-        if self.closed:
-            return mu, pure
-        gaussian = self.budget.delta > 0.0
-        return max(mu, self.budget.mu if gaussian else 0.0), max(pure, 0.0 if gaussian else self.budget.epsilon)
-
-
-@dataclass(frozen=True)
-class Book:
-    """What a ledger file says: total, runs, the checksums of its first and last line, and the bytes that count."""
-
-    total: Budget
-    runs: Mapping[str, Run]
-    first: str
-    last: str
-    length: int
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that all runs together may have cost, at the total's delta."""
-        costs = [run.cost for run in self.runs.values()]
-        mu = math.hypot(*(mu for mu, _ in costs)) * (1.0 + 2.0**-50)
-        pure = math.fsum(pure for _, pure in costs)
-        return gaussian_epsilon(mu, self.total.delta) + pure
-
-    @property
-    def full(self) -> bool:
-        """Whether the runs cost more than the total."""
-        return not self.epsilon <= self.total.epsilon * (1.0 + TOLERANCE)
 
 
 class LedgerFile:
@@ -100,6 +47,7 @@ class LedgerFile:
             raise ConfigError("total must be a Budget(epsilon, delta).")
         if total is None and not self.path.exists():
             raise ConfigError(f"There is no ledger at {self.path}: give total=Budget(...) to start one.")
+        self._seen = 0, ""
         book = self.read() if total is None else self._start(total)
         if total not in (None, book.total):
             raise ConfigError(f"The ledger {self.path} has another total, and a total cannot be changed.")
@@ -192,7 +140,7 @@ class LedgerFile:
                 # Nothing, or a first line that was cut: there is no ledger yet.
                 salt = os.urandom(4).hex()
                 self._write(handle, "", 0, {FORMAT: VERSION, "total": asdict(total), "at": _now(), "id": salt})
-                sync_folder(self.path.absolute().parent)
+                sync_folder(self.path.resolve().parent)
             return self._book(handle)
 
     def _append(self, name: str, change: Change) -> None:
@@ -204,17 +152,38 @@ class LedgerFile:
 
     @contextmanager
     def _locked(self, flags: int) -> Iterator[int]:
+        handle = self._opened(flags)
         try:
-            handle = os.open(self.path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
-        except (OSError, ValueError) as problem:
-            reason = getattr(problem, "strerror", None) or "the name is not usable"
-            raise BudgetError(f"The ledger {self.path} could not be opened: {reason}; no data was read.") from None
-        try:
-            if not lock(handle, LOCK_SECONDS):
-                raise BudgetError(f"The ledger {self.path} is locked by another process; no data was read.")
             yield handle
+            if not self._is_here(handle):
+                raise BudgetError(f"The ledger {self.path} was moved while it was used; no data was read.")
         finally:
             os.close(handle)
+
+    def _opened(self, flags: int) -> int:
+        """The file, locked; opened again where another one took its name while this process waited for the lock."""
+        while True:
+            try:
+                handle = os.open(self.path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+            except (OSError, ValueError) as problem:
+                reason = getattr(problem, "strerror", None) or "the name is not usable"
+                raise BudgetError(f"The ledger {self.path} could not be opened: {reason}; no data was read.") from None
+            try:
+                if not lock(handle, LOCK_SECONDS):
+                    raise BudgetError(f"The ledger {self.path} is locked by another process; no data was read.")
+                if self._is_here(handle):
+                    return handle
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+
+    def _is_here(self, handle: int) -> bool:
+        """Whether the open file is still the one that its name leads to, by whatever links."""
+        try:
+            return os.path.samestat(os.fstat(handle), os.stat(self.path))
+        except OSError:
+            return False
 
     def _content(self, handle: int) -> bytes:
         size = os.fstat(handle).st_size
@@ -226,77 +195,32 @@ class LedgerFile:
             raise BudgetError(f"The ledger {self.path} could not be read.") from None
 
     def _book(self, handle: int) -> Book:
+        content = self._content(handle)
         try:
-            return parse(self._content(handle))
+            book = parse(content)
         except Damaged as problem:
             raise BudgetError(f"{self.path} is not a ledger, or is damaged at line {problem.line}.") from None
+        length, last = self._seen
+        if not content[:length].endswith(f"{last}\n".encode() if length else b""):
+            raise BudgetError(
+                f"The ledger {self.path} is not the file that it was: another or an older copy has taken its place; "
+                f"no data was read."
+            )
+        self._seen = book.length, book.last
+        return book
 
     def _write(self, handle: int, last: str, length: int, record: dict[str, Any]) -> None:
         try:
-            line = _line(last, json.dumps(record, allow_nan=False).encode())
+            line = chained(last, json.dumps(record, allow_nan=False).encode())
             os.ftruncate(handle, length)  # a torn last line was never in force
             write_all(handle, line, length)
             os.fsync(handle)
+            self._seen = length + len(line), line[-17:-1].decode()
         except OSError as problem:
             with suppress(OSError):
                 os.ftruncate(handle, length)
             reason = problem.strerror or "the disk refused"
             raise BudgetError(f"The ledger {self.path} could not be written: {reason}; no data was read.") from None
-
-
-class Damaged(Exception):
-    """A line of a ledger file that does not follow from the lines before it."""
-
-    def __init__(self, line: int) -> None:
-        self.line = line
-
-
-def parse(content: bytes) -> Book:
-    """The content of a ledger file, up to its last whole line; `Damaged` on anything unexpected."""
-    total, first, last, length, number = None, "", "", 0, 1
-    runs: dict[str, dict[str, Any]] = {}
-    try:
-        for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-            text = line.rpartition(b"  #")[0]
-            if len(line) > LONGEST_LINE or _line(last, text) != line + b"\n":
-                raise Damaged(number)
-            record = json.loads(text)
-            last, length = line[-16:].decode(), length + len(line) + 1
-            if total is None:
-                total, first = _total(record), last
-            else:
-                _follow(runs, record)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, HushrecError):
-        raise Damaged(number) from None
-    if total is None:
-        raise Damaged(1)
-    finished = {run["name"]: Run(**{**run, "spent": Ledger(tuple(run["spent"]))}) for run in runs.values()}
-    return Book(total, finished, first, last, length)
-
-
-def _total(record: Any) -> Budget:
-    if record[FORMAT] != VERSION:
-        raise ValueError("version")
-    return Budget(**record["total"])
-
-
-def _follow(runs: dict[str, dict[str, Any]], record: Any) -> None:
-    name = record["run"]
-    if "opens" in record and isinstance(name, str) and name not in runs:
-        runs[name] = {"name": name, "budget": Budget(**record["opens"]), "solver": str(record["solver"])}
-        runs[name] |= {"seeded": bool(record["seeded"]), "opened": str(record["at"]), "spent": [], "answers": {}}
-    elif "spends" in record:
-        runs[name]["spent"].append(LedgerEntry(**record["spends"]))
-    elif "answers" in record:
-        runs[name]["answers"][str(record["answers"])] = str(record["digest"])
-    elif record["closes"] is True:
-        runs[name]["closed"] = True
-    else:
-        raise ValueError("record")
-
-
-def _line(last: str, text: bytes) -> bytes:
-    return text + b"  #" + hashlib.sha256(last.encode() + text).hexdigest()[:16].encode() + b"\n"
 
 
 # --- files ----------------------------------------------------------------------------------------

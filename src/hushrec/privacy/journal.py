@@ -98,7 +98,11 @@ class Journal:
         header = {"entry": asdict(entry), "shapes": [list(part.shape) for part in parts], "drawn": drawn}
         content = json.dumps({**header, "checksum": _digest(header, body)}).encode() + b"\n" + body
         _write_whole(path, content)
-        self._announce(entry, content)
+        try:
+            self._announce(entry, content)
+        except BudgetError:  # another answer has left: this one leaves in no way, not as a file either
+            path.unlink(missing_ok=True)
+            raise
 
     def close(self, finished: bool) -> None:
         """End the run; an unfinished one that can be resumed stays open in the ledger."""

@@ -15,7 +15,9 @@ Every l and h gives a valid bound, so how well they are found decides nothing bu
 """
 
 import math
+from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -23,6 +25,14 @@ from scipy.optimize import brentq, minimize_scalar
 DIGITS = 60
 UNIFORM_BITS = 128  # the law of K is met up to 2^-127, far below any delta that could be asked
 ROUNDING = 1e-12  # far above the floating-point error of the formula
+
+
+class Selected(NamedTuple):
+    """The best of K runs of `mu`-GDP each: E K = `mean`, and the shape of its law."""
+
+    mu: float
+    mean: float
+    shape: float
 
 
 def selection_epsilon(mu: float, delta: float, mean: float, shape: float) -> float:
@@ -34,18 +44,29 @@ def selection_epsilon(mu: float, delta: float, mean: float, shape: float) -> flo
     >>> round(selection_epsilon(0.1, 1e-6, mean=10.0, shape=0.0), 3)
     0.743
     """
-    if mu == 0.0:
+    return composed_epsilon(0.0, [Selected(mu, mean, shape)], delta)
+
+
+def composed_epsilon(mu: float, selected: Sequence[Selected], delta: float) -> float:
+    """Return the epsilon, at `delta`, of releases of `mu`-GDP in all and these selections together; rounded up.
+
+    **Guarantee**: all of them together are (returned epsilon, delta)-DP, in whatever order, each chosen after
+    seeing the earlier ones: at every order their Renyi divergences add up.
+
+    >>> composed_epsilon(0.1, [Selected(0.1, 10.0, 0.0)], 1e-6) > selection_epsilon(0.1, 1e-6, 10.0, 0.0)
+    True
+    """
+    selected = [one for one in selected if one.mu > 0.0]
+    if mu == 0.0 and not selected:
         return 0.0
-    if math.isinf(mu) or delta == 0.0:
+    if math.isinf(mu + sum(one.mu for one in selected)) or delta == 0.0:
         return math.inf
-    log_inverse_gamma = -log_gamma(mean, shape)
-    best = max(math.sqrt(2.0 * log_inverse_gamma) / mu, 1.0)
-    constant = (1.0 + shape) * ((best - 1.0) * mu * mu / 2.0 + log_inverse_gamma / best)
+    curves = [_curve(one) for one in selected]
 
     def bound(log_above_one: float) -> float:
         above = math.exp(log_above_one)
         order = 1.0 + above
-        renyi = order * mu * mu / 2.0 + math.log(mean) / above + constant
+        renyi = order * mu * mu / 2.0 + math.fsum(curve(above) for curve in curves)
         return renyi + math.log(above / order) - (math.log(delta) + math.log(order)) / above
 
     grid = np.linspace(-12.0, 25.0, 150)
@@ -53,6 +74,22 @@ def selection_epsilon(mu: float, delta: float, mean: float, shape: float) -> flo
     ends = grid[max(start - 1, 0)], grid[min(start + 1, len(grid) - 1)]
     found = minimize_scalar(bound, bounds=ends, method="bounded", options={"xatol": 1e-10})
     return max(float(found.fun), 0.0) * (1.0 + ROUNDING)
+
+
+def _curve(one: Selected) -> Callable[[float], float]:
+    """r' of a selection at order 1 + above. A divergence never falls with its order, so a bound at a higher order
+    holds at a lower one: below its lowest point r' is that point.
+    """
+    squared, log_inverse_gamma = one.mu * one.mu, -log_gamma(one.mean, one.shape)
+    best = max(math.sqrt(2.0 * log_inverse_gamma) / one.mu, 1.0)
+    constant = (1.0 + one.shape) * ((best - 1.0) * squared / 2.0 + log_inverse_gamma / best)
+    log_mean, lowest = math.log(one.mean), math.sqrt(2.0 * math.log(one.mean)) / one.mu
+
+    def curve(above: float) -> float:
+        higher = max(above, lowest)
+        return (1.0 + higher) * squared / 2.0 + log_mean / higher + constant
+
+    return curve
 
 
 def selection_mu(epsilon: float, delta: float, mean: float, shape: float) -> float:
