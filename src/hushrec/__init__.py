@@ -29,6 +29,7 @@ _HOMES = {
     "FactoredGradient": "hushrec.solvers.factored_gradient",
     "CleansedSVD": "hushrec.solvers.cleansed_svd",
     "FrankWolfe": "hushrec.solvers.frank_wolfe",
+    "OneBit": "hushrec.onebit.solver",
     "Release": "hushrec.release.file",
     "evaluate": "hushrec.evaluate.metrics",
     "audit": "hushrec.evaluate.audit",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from hushrec.evaluate.metrics import evaluate as evaluate
     from hushrec.evaluate.planning import plan as plan
     from hushrec.fit import fit as fit
+    from hushrec.onebit.solver import OneBit as OneBit
     from hushrec.privacy.accounting import Budget as Budget
     from hushrec.privacy.accounting import Guarantee as Guarantee
     from hushrec.privacy.accounting import Ledger as Ledger

@@ -159,7 +159,7 @@ def trial(
     curator.plan({"score": score_share})
     curator.hold_out(rule)
     release = learn(curator, solver, seed)
-    if KINDS[release.kind].scores:
+    if KINDS[release.kind].predicts != "values":
         raise ConfigError(f"{type(solver).__name__} ranks items, and so has no error that tune could compare.")
     curator.hold_out(None)
     low, high = release.value_range

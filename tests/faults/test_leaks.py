@@ -26,7 +26,7 @@ from hushrec.data.own import read_own
 from hushrec.evaluate.audit import audit
 from hushrec.privacy import queries
 from hushrec.privacy.curator import Curator
-from hushrec.solvers.registry import SOLVERS, solver_class
+from hushrec.solvers.registry import USER_SOLVERS, solver_class
 
 GENERATOR = np.random.default_rng(8)
 USERS = [f"{GENERATOR.integers(10**14, 10**15)}" for _ in range(12)]
@@ -112,7 +112,7 @@ def test_the_marks_would_be_found(place):
 
 
 @pytest.mark.parametrize("table", ["ratings.csv", "names.csv"])
-@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize("solver", sorted(USER_SOLVERS))
 def test_a_fit_on_the_command_line_writes_and_says_nothing(place, table, solver):
     data, out = place
     words = ["fit", data / table, "--value-range", 0, 10, "--epsilon", 50, "--delta", 1e-6, "--solver", solver]
@@ -251,7 +251,7 @@ def test_warnings_show_nothing(place):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         ratings = hr.read(data / "ratings.csv", value_range=RANGE)
-        for name in sorted(SOLVERS):
+        for name in sorted(USER_SOLVERS):
             assert leaks(heard(lambda name=name: hr.fit(ratings, solver_class(name)(), hr.Budget(0.1, 1e-6)))) == []
     assert leaks("".join(str(one.message) for one in seen).encode()) == []
 

@@ -11,6 +11,7 @@ from hushrec.cli.data import app as data_commands
 from hushrec.cli.figures import register as add_figures
 from hushrec.cli.ledger import app as ledger_commands
 from hushrec.cli.models import register as add_models
+from hushrec.cli.own import register as add_own
 from hushrec.cli.planning import register as add_planning
 from hushrec.cli.terminal import OneSentence, example
 from hushrec.cli.trust import register as add_trust
@@ -40,6 +41,7 @@ def hushrec(
 
 
 add_models(app)
+add_own(app)
 add_figures(app)
 add_trust(app)
 add_planning(app)

@@ -75,11 +75,11 @@ def load_ratings(path: Path, table: Table) -> Ratings:
 
     return read(
         path,
-        user=_column(table.user),
-        item=_column(table.item),
-        value=None if implicit else _column(table.value),
+        user=column(table.user),
+        item=column(table.item),
+        value=None if implicit else column(table.value),
         value_range=table.value_range,
-        items=_item_list(table.items),
+        items=item_list(table.items),
         duplicates=table.duplicates,  # type: ignore[arg-type]  # checked by the reader
         separator=table.separator,
         has_header=not table.no_header,
@@ -107,11 +107,11 @@ def _known(name: str, path: Path, table: Table) -> Ratings:
     return ratings
 
 
-def _column(name: str) -> str | int:
+def column(name: str) -> str | int:
     return int(name) if name.isdecimal() else name
 
 
-def _item_list(items: str) -> list[Any] | None:
+def item_list(items: str) -> list[Any] | None:
     if items == "rated":
         return None
     if items == "published":

@@ -11,9 +11,10 @@ import typer
 from hushrec.cli import inputs
 from hushrec.cli.terminal import busy, example, print_json, print_table, remark
 from hushrec.errors import ConfigError, DataError
-from hushrec.solvers.registry import SOLVERS, make_solver
+from hushrec.solvers.registry import SOLVERS, make_solver, unit_of
 
 if TYPE_CHECKING:
+    from hushrec.data.ratings import Ratings
     from hushrec.privacy.accounting import Budget, NonPrivate
     from hushrec.release.file import Release
 
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
         epilog=example(
             "hushrec fit ratings.csv --value-range 1 5 --epsilon 1 --delta 1e-6 -o model.hush",
             "hushrec fit ml-1m.zip --solver svd --set rank=8 --top 400 --epsilon 1 --delta 1e-6",
+            "hushrec fit votes.csv --value-range 0 1 --solver onebit --mechanism objective --epsilon 2",
         )
     )(fit)
     app.command(epilog=example("hushrec recommend model.hush my-ratings.csv --top 10"))(recommend)
@@ -68,7 +70,15 @@ def fit(
     epsilon: Epsilon = None,
     delta: Delta = 0.0,
     relation: Relation = "replace-one",
-    unit: Unit = "user",
+    unit: Annotated[
+        str | None, typer.Option(help="What is protected: user or rating.", show_default="rating for onebit, else user")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of onebit: input, objective, gradient, output or none.")
+    ] = None,
+    already_randomized: Annotated[
+        bool, typer.Option("--already-randomized", help="RATINGS come from 'hushrec randomize' (onebit, input).")
+    ] = False,
     non_private: Annotated[bool, typer.Option("--non-private", help="No noise and no protection at all.")] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="The release file to write.")] = Path("model.hush"),
     settings: Annotated[
@@ -107,11 +117,15 @@ def fit(
     from hushrec.fit import fit as learn
     from hushrec.fit import open_ledger
 
-    budget = _budget(epsilon, delta, relation, unit, non_private)
-    chosen = None if solver is None else make_solver(solver, settings or ())
+    settings = [*(settings or ()), *_onebit_settings(solver, mechanism, already_randomized)]
+    chosen = None if solver is None else make_solver(solver, settings)
     if settings and solver is None:
         raise ConfigError("--set needs --solver NAME: settings belong to a solver.")
     _require_writable(output)
+    loaded = _randomized(ratings, user, item, items, value_range) if already_randomized else None
+    if loaded is not None and epsilon is None:
+        epsilon = loaded.randomized
+    budget = _budget(epsilon, delta, relation, unit or unit_of(solver), non_private)
     book = None if ledger is None else open_ledger(ledger, budget)
     if book is not None and not (resume is not None and (resume / "run.json").exists()):
         book.check(budget)  # before a rating is read; a run to be resumed has its place in the ledger already
@@ -127,7 +141,7 @@ def fit(
         items=items,
     )
     with busy("Reading"):
-        loaded = inputs.load_ratings(ratings, table)
+        loaded = inputs.load_ratings(ratings, table) if loaded is None else loaded
         if fixed_top is not None:
             loaded = loaded.restrict(fixed_top)
     with busy("Fitting"):
@@ -234,6 +248,28 @@ def _budget(epsilon: float | None, delta: float, relation: str, unit: str, non_p
         raise ConfigError("--epsilon is required, with --delta, such as --epsilon 1 --delta 1e-6 (or --non-private).")
     kinds: Any = {"relation": relation, "unit": unit}
     return Budget(epsilon, delta, **kinds)
+
+
+def _onebit_settings(solver: str | None, mechanism: str | None, already_randomized: bool) -> list[str]:
+    """The options that are settings of one solver, as such."""
+    if (mechanism is not None or already_randomized) and solver != "onebit":
+        raise ConfigError("--mechanism and --already-randomized are options of --solver onebit.")
+    chosen = [] if mechanism is None else [f"mechanism={mechanism}"]
+    return [*chosen, *(["already_randomized=true"] if already_randomized else [])]
+
+
+def _randomized(path: Path, user: str, item: str, items: str, value_range: tuple[float, float] | None) -> Ratings:
+    """Signs that carry their own noise already, so reading them needs no budget."""
+    from hushrec.data.randomized import read_randomized
+
+    with busy("Reading"):
+        return read_randomized(
+            path,
+            user=inputs.column(user),
+            item=inputs.column(item),
+            items=inputs.item_list(items),
+            value_range=value_range or (0.0, 1.0),
+        )
 
 
 def _require_writable(path: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from hushrec.cli import inputs
 from hushrec.cli.terminal import counted, example, print_json, print_table, remark
 from hushrec.errors import ConfigError
-from hushrec.solvers.registry import SOLVERS, make_solver
+from hushrec.solvers.registry import USER_SOLVERS, make_solver
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +38,7 @@ def plan(
         typer.Option(metavar="ε", help="Forecast at this ε too; may be repeated.", show_default="0.5 to 20"),
     ] = None,
     solver: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"One of {', '.join(SOLVERS)}.", show_default="chosen")
+        str | None, typer.Option(metavar="NAME", help=f"One of {', '.join(USER_SOLVERS)}.", show_default="chosen")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the solver; may be repeated.")

@@ -10,7 +10,7 @@ import typer
 from hushrec.cli import inputs
 from hushrec.cli.terminal import counted, example, print_json, remark
 from hushrec.errors import ConfigError
-from hushrec.solvers.registry import SOLVERS, make_solver
+from hushrec.solvers.registry import SOLVERS, make_solver, unit_of
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +51,7 @@ def audit(
     if settings and solver is None:
         raise ConfigError("--set needs --solver NAME: settings belong to a solver.")
     chosen = None if solver is None else make_solver(solver, settings or ())
-    kinds: Any = {"relation": relation}
+    kinds: Any = {"relation": relation, "unit": unit_of(solver)}
     with counted("Attacking") as progress:
         report = attack(
             chosen,

@@ -22,7 +22,7 @@ from hushrec.errors import ConfigError, DataError
 from hushrec.evaluate.plots import PlotSpec, draw
 from hushrec.evaluate.tables import Table, summarise
 
-PAPERS = ("frank_wolfe", "factored", "solvers")
+PAPERS = ("frank_wolfe", "factored", "onebit", "solvers")
 """Modules of `hushrec.evaluate.papers`; each has a tuple `EXPERIMENTS`."""
 
 Cell = dict[str, Any]

@@ -18,7 +18,8 @@ def evaluate(release: Release, train: Ratings, test: Ratings) -> dict[str, float
 
     Returns rmse and mae in native units, the number of test ratings and of users with one, and how many test
     ratings fall on items that the release does not list (they are left out). For a release of implicit feedback
-    the figures are those of `evaluate.ranking` instead of rmse and mae.
+    the figures are those of `evaluate.ranking` instead of rmse and mae; for one of one-bit completion, how often the
+    likelier answer is right (accuracy), how often that of most test ratings (majority), and the log loss.
     **Guarantee**: none; the figures are computed from private ratings without noise. Do not publish them as private.
 
     >>> import hushrec as hr
@@ -26,25 +27,38 @@ def evaluate(release: Release, train: Ratings, test: Ratings) -> dict[str, float
     >>> evaluate(hr.fit(train, hr.SVD(), hr.NonPrivate()), train, test)["ratings"]
     1000
     """
-    if KINDS[release.kind].scores:
+    if KINDS[release.kind].predicts == "scores":
         return evaluate_ranking(release, *aligned_pair(release, train, test))
-    errors, outside = _errors(release, train, test)
-    if len(errors) == 0:
-        raise DataError("No test rating falls on an item that the release lists.")
-    return {
-        "rmse": float(np.sqrt(np.mean(errors**2))),
-        "mae": float(np.mean(np.abs(errors))),
-        "ratings": len(errors),
-        "users": int(np.count_nonzero(np.diff(test.indptr))),
-        "outside": outside,
-    }
-
-
-def _errors(release: Release, train: Ratings, test: Ratings) -> tuple[NDArray[np.float64], int]:
     known, wanted = aligned_pair(release, train, test)
     rows = (known.indptr, known.indices, known.values.astype(np.float64))
     predicted = predict_at(release, rows, (wanted.indptr, wanted.indices))
-    return predicted - wanted.values, test.n_ratings - wanted.n_ratings
+    if len(predicted) == 0:
+        raise DataError("No test rating falls on an item that the release lists.")
+    chances = KINDS[release.kind].predicts == "chances"
+    figures = (
+        _answers(predicted, wanted.values > release.settings["threshold"])
+        if chances
+        else _errors(predicted - wanted.values)
+    )
+    return figures | {
+        "ratings": wanted.n_ratings,
+        "users": int(np.count_nonzero(np.diff(test.indptr))),
+        "outside": test.n_ratings - wanted.n_ratings,
+    }
+
+
+def _errors(errors: NDArray[np.float64]) -> dict[str, float]:
+    return {"rmse": float(np.sqrt(np.mean(errors**2))), "mae": float(np.mean(np.abs(errors)))}
+
+
+def _answers(chances: NDArray[np.float64], yes: NDArray[np.bool_]) -> dict[str, float]:
+    right = np.clip(np.where(yes, chances, 1.0 - chances), 1e-12, 1.0)
+    share = float(np.mean(yes))
+    return {
+        "accuracy": float(np.mean((chances > 0.5) == yes)),
+        "majority": max(share, 1.0 - share),
+        "log_loss": float(-np.mean(np.log(right))),
+    }
 
 
 def aligned_pair(release: Release, train: Ratings, test: Ratings) -> tuple[Ratings, Ratings]:

@@ -180,6 +180,33 @@ class Flipped(Link):
         return super().convex(alpha, lowest, highest) and bool(self.bend(edge) <= self.score(edge))
 
 
+@dataclass(frozen=True, eq=False)
+class Shifted(Link):
+    """The loss at x + shift_ij, for what is known of an entry before the fit: usable on all of Ω alone."""
+
+    base: Link
+    shift: Array
+
+    def log_probability(self, x: Array) -> Array:
+        return self.base.log_probability(x + self.shift)
+
+    def score(self, x: Array) -> Array:
+        return self.base.score(x + self.shift)
+
+    def loss(self, x: Array, s: Array) -> Array:
+        return self.base.loss(x + self.shift, s)
+
+    def loss_gradient(self, x: Array, s: Array) -> Array:
+        return self.base.loss_gradient(x + self.shift, s)
+
+    @property
+    def curvature(self) -> float:
+        return self.base.curvature
+
+    def convex(self, alpha: float, lowest: float = 0.0, highest: float = 1.0) -> bool:
+        return self.base.convex(alpha + float(np.abs(self.shift).max(initial=0.0)), lowest, highest)
+
+
 def make_link(name: str | Link, sigma: float = 1.0) -> Link:
     """The link called "logistic" or "probit" at scale `sigma`; a link is returned as it is."""
     if isinstance(name, Link):

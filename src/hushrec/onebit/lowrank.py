@@ -176,6 +176,25 @@ class Completed:
         return self.rows(0, self.shape[0])
 
 
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A finished matrix that has no short form: the noise of an output mechanism is on every entry."""
+
+    values: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.values.shape[1]
+
+    def entries(self, rows: NDArray[np.integer], cols: NDArray[np.integer]) -> Array:
+        """The values at the given positions."""
+        return self.values[rows, cols]
+
+    def toarray(self) -> Array:
+        """The whole matrix, (m, n)."""
+        return self.values
+
+
 def merged(a: Index, b: Index) -> Index:
     """The union of two sorted lists of positions, sorted."""
     if len(a) == 0 or len(b) == 0:

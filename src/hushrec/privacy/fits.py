@@ -5,6 +5,9 @@
                 minimisers M, M' of neighbours, strong convexity gives λ‖M - M'‖² ≤ <∇f(M) - ∇f'(M), M' - M>
                 ≤ L ‖M - M'‖_F, so ‖M - M'‖_F ≤ L/λ; the fits are within the certified `accuracy` of them:
                 sensitivity L/λ + 2 accuracy, and 2√n grid units for rounding toward zero.
+`SeparableFit`  the same M̂ where neither constraint binds, which public numbers decide: |x| ≤ α for the two values
+                below, and ‖X‖_* ≤ √min(m, n) ‖X‖_F ≤ √(min(m, n) |Ω|) max |x| ≤ τ. Then M̂ is zero off Ω and one of
+                two public numbers on it, which one being the sign: a `TwoValued` question, with its proof.
 `FittedMatrix`  the paper's Algorithm 4: Laplace noise of scale 2α/ε on every entry of M̂. One entry lies within ±α,
                 so alone it is ε-DP; of the m·n entries together only 2α·m·n is proved, and that is the ledger's entry.
 `TiltedFit`     the paper's Algorithm 2: Laplace noise H of scale Δ/ε as a term Σ H_ij X_ij of the objective. Nothing
@@ -17,16 +20,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.optimize import brentq
 
 from hushrec.data.ratings import Ratings
 from hushrec.engines.base import Sums
 from hushrec.errors import ConfigError, EngineError
 from hushrec.onebit.links import Array, Link
+from hushrec.onebit.lowrank import BLOCK
 from hushrec.onebit.objective import Objective, make_objective
 from hushrec.onebit.spg import Fit, SPGSettings, solve
 from hushrec.privacy.accounting import Budget, LedgerEntry, NonPrivate
 from hushrec.privacy.noise import BitSource, rounded_gaussian, rounded_laplace
-from hushrec.privacy.signs import Pattern, SignQuery, noisy_entry, whole
+from hushrec.privacy.signs import Pattern, SignQuery, TwoValued, noisy_entry, whole
 
 ATTEMPTS = 6
 GRID = 2.0**30
@@ -107,6 +112,38 @@ class FittedValues(FitQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeparableFit(TwoValued):
+    """The values on Ω of the strongly convex fit where no constraint binds: see the head of this file."""
+
+    name: ClassVar[str] = "fitted values, each by itself"
+    link: Link
+    ridge: float
+
+    def numbers(self) -> tuple[float, float]:
+        """The minimisers of ℓ(x, s) + (λ/2) x² for "no" and "yes"."""
+        reach = self.link.steepness(0.0) / self.ridge + 1.0  # |ℓ'| falls toward the minimiser, from its value at 0
+        slopes = (
+            lambda x, s=s: float(self.link.loss_gradient(np.array([x]), s)[0]) + self.ridge * x for s in (0.0, 1.0)
+        )
+        no, yes = (float(brentq(slope, -reach, reach, xtol=1e-15)) for slope in slopes)
+        return no, yes
+
+    def binds(self, pattern: Pattern, alpha: float, tau: float) -> bool:
+        """Whether a constraint may bind, from public numbers alone: then this is not the fit's answer."""
+        largest = max(abs(x) for x in self.numbers())
+        return largest > alpha or largest * float(np.sqrt(min(pattern.shape) * pattern.count)) > tau
+
+    @property
+    def reach(self) -> float:
+        no, yes = self.numbers()
+        return (yes - no) * (1.0 + 1e-12)
+
+    def values(self, count: int) -> tuple[Array, Array]:
+        no, yes = self.numbers()
+        return np.full(count, no), np.full(count, yes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class FittedMatrix(FitQuery):
     """All entries of the fit, with Laplace noise of scale 2α/ε each: the paper's output perturbation."""
 
@@ -121,12 +158,15 @@ class FittedMatrix(FitQuery):
         return LedgerEntry(label, "laplace", whole_matrix, alone.scale, share, alone.coordinates, self.name)
 
     def answer(self, ratings: Ratings, entry: LedgerEntry, bits: BitSource) -> Sums:
-        matrix = solve(self.objective(ratings, self.link), self.settings).matrix.toarray()
+        matrix = solve(self.objective(ratings, self.link), self.settings).matrix
         if entry.scale == 0.0:
-            return (matrix,)
-        unit = self.unit(entry)
-        noise = rounded_laplace(entry.scale, matrix.size, bits).reshape(matrix.shape)
-        return ((whole(matrix, unit) + noise) * unit,)
+            return (matrix.toarray(),)
+        unit, out = self.unit(entry), np.empty(matrix.shape)
+        for start in range(0, len(out), step := max(1, BLOCK // out.shape[1])):  # never two whole matrices
+            block = matrix.rows(start, min(len(out), start + step))
+            noise = rounded_laplace(entry.scale, block.size, bits).reshape(block.shape)
+            out[start : start + len(block)] = (whole(block, unit) + noise) * unit
+        return (out,)
 
     def unit(self, entry: LedgerEntry) -> float:
         return 2.0 * self.alpha * entry.coordinates / entry.sensitivity if entry.sensitivity else 1.0

@@ -28,7 +28,7 @@ def complete(
     *,
     unknown: str,
 ) -> NDArray[np.float64]:
-    """Predictions (n,) for one user, inside the public value range (scores of implicit feedback as they are)."""
+    """Predictions (n,) for one user: values inside the public range, or the kind's scores or chances."""
     row = own_row(release, items, values, unknown)
     with np.errstate(all="ignore"):  # a hostile file may hold numbers whose products overflow
         predictions = release.arrays["means"] + release.arrays["loadings"] @ coordinates(release, row)[0]
@@ -66,7 +66,7 @@ def _bounded(release: Release, predictions: NDArray[np.float64]) -> NDArray[np.f
     kind = KINDS[release.kind]
     if kind.link is not None:
         predictions = kind.link(release.settings, predictions)
-    return predictions if kind.scores else np.clip(predictions, *release.value_range)
+    return np.clip(predictions, *release.value_range) if kind.predicts == "values" else predictions
 
 
 def own_row(

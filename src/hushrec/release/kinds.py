@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ class Kind:
     """One kind of model: array names with their shapes in n (items) and named sizes, settings, and the fold-in.
 
     link: predicted values from means_j + loadings_j · u, where the two differ.
-    scores: what is predicted are scores of implicit feedback to rank items by, not values of the value range.
+    predicts: "values" of the value range; "scores" of implicit feedback, to rank items by; or "chances" of a value
+    above the setting `threshold`.
     """
 
     shapes: Mapping[str, tuple[str, ...]]
@@ -34,7 +35,7 @@ class Kind:
     settings: tuple[str, ...] = ()
     positive: tuple[str, ...] = field(default=())
     link: Callable[[Settings, NDArray[np.float64]], NDArray[np.float64]] | None = None
-    scores: bool = False
+    predicts: Literal["values", "scores", "chances"] = "values"
 
 
 def _posterior(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
@@ -114,6 +115,24 @@ def _linked(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float6
     return np.asarray(frank_wolfe.linked_means(*rows, arrays["means"], arrays["loadings"], arrays["precision"], rules))
 
 
+def _answers(settings: Settings) -> frank_wolfe.Rules:
+    """The rules of a row of answers: 0 for no, 1 for yes."""
+    loss = frank_wolfe.PROBIT if settings["loss"] == frank_wolfe.PROBIT else frank_wolfe.LOGISTIC
+    return frank_wolfe.Rules(loss, frank_wolfe.NO_OFFSET, prior=0.0, limit=0.0, most=0, seed=0, low=0.0, high=1.0)
+
+
+def _answered(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
+    """The most likely coordinates given which of her ratings are above the threshold: one-bit completion."""
+    indptr, indices, values = rows
+    yes = (np.asarray(values) > settings["threshold"]).astype(np.float64)
+    model = arrays["means"], arrays["loadings"], arrays["precision"]
+    return np.asarray(frank_wolfe.linked_means(indptr, indices, yes, *model, _answers(settings)))
+
+
+def _chances(settings: Settings, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return frank_wolfe.to_values(scores, _answers(settings).loss, 0.0, 1.0)
+
+
 def _to_values(settings: Settings, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return frank_wolfe.to_values(scores, int(settings["loss"]), settings["low"], settings["high"])
 
@@ -132,13 +151,13 @@ KINDS: dict[str, Kind] = {
     "implicit": Kind(
         shapes={"means": ("n",), "loadings": ("n", "r"), "prior": ("r", "r")},
         fold_in=_preference,
-        scores=True,
+        predicts="scores",
     ),
     "clicks": Kind(
         shapes={"means": ("n",), "loadings": ("n", "r")},
         fold_in=_tastes,
         positive=("means",),
-        scores=True,
+        predicts="scores",
     ),
     "factors": Kind(
         shapes={
@@ -164,5 +183,13 @@ KINDS: dict[str, Kind] = {
         settings=frank_wolfe.Rules._fields,
         positive=("precision",),
         link=_to_values,
+    ),
+    "one-bit": Kind(
+        shapes={"means": ("n",), "loadings": ("n", "r"), "precision": ("r",)},
+        fold_in=_answered,
+        settings=("loss", "threshold"),
+        positive=("precision",),
+        link=_chances,
+        predicts="chances",
     ),
 }

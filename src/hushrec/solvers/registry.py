@@ -26,8 +26,17 @@ SOLVERS: Mapping[str, str] = types.MappingProxyType(
         "factored-gradient": "hushrec.solvers.factored_gradient:FactoredGradient",
         "frank-wolfe": "hushrec.solvers.frank_wolfe:FrankWolfe",
         "cleansed-svd": "hushrec.solvers.cleansed_svd:CleansedSVD",
+        "onebit": "hushrec.onebit.solver:OneBit",
     }
 )
+RATING_SOLVERS = frozenset({"onebit"})
+"""Those that protect single ratings, whose positions are public; all others protect all ratings of a user."""
+USER_SOLVERS = tuple(name for name in SOLVERS if name not in RATING_SOLVERS)
+
+
+def unit_of(name: str | None) -> str:
+    """What the budget of this solver protects: "user" or "rating"."""
+    return "rating" if name in RATING_SOLVERS else "user"
 
 
 def solver_class(name: str) -> Any:

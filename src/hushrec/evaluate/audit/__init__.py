@@ -8,7 +8,7 @@ from typing import Any
 
 from hushrec.data.synthetic import surrogate
 from hushrec.errors import ConfigError
-from hushrec.evaluate.audit import attacks, black_box, neighbours, noise, one_run, replay
+from hushrec.evaluate.audit import attacks, black_box, flips, neighbours, noise, one_run, replay
 from hushrec.evaluate.audit.report import AuditReport, Curve, Finding
 from hushrec.evaluate.audit.subject import Row, Subject, World, require_small, rows_of
 from hushrec.privacy.accounting import Budget
@@ -43,6 +43,8 @@ def audit(
     without the target each; the attacks make a fifth of that. canaries: users of the one-run check whose rows are
     guessed. search: steps of the search for worse neighbours. seed: repeatable noise; by default the noise is real.
 
+    With a budget for single ratings (unit="rating") the checks are those of `flips`: one rating is flipped.
+
     **Guarantee**: none; an audit can show that a system is broken, and that it finds nothing is no proof.
 
     >>> import hushrec as hr
@@ -50,6 +52,8 @@ def audit(
     >>> report.passed
     True
     """
+    if isinstance(budget, Budget) and budget.unit == "rating":
+        return _of_ratings(solver, budget, users, items, trainings, confidence, seed, progress)
     subject, world = _laid_out(solver, budget, users, items, value_range, curator, top)
     unknown = [name for name in checks if name not in CHECKS]
     if unknown:
@@ -87,6 +91,30 @@ def audit(
         delta=subject.budget.delta,
         relation=subject.budget.relation,
         mu=subject.budget.mu if subject.budget.delta else math.inf,
+        confidence=confidence,
+        findings=tuple(findings),
+        curves=curves,
+    )
+
+
+def _of_ratings(
+    solver: Any, budget: Budget, users: int, items: int, trainings: int, confidence: float, seed: int | None,
+    progress: Callable[[int, int], None] | None,
+) -> AuditReport:  # fmt: skip
+    """The audit of a solver that protects single ratings, whose positions are public."""
+    if not hasattr(solver, "complete"):
+        raise ConfigError('A budget with unit="rating" belongs to a solver for single ratings, such as OneBit().')
+    people = surrogate(users, items, max(1.0, items / 3), (0.0, 1.0), seed=0, rank=1)
+    step = _counter(("black-box",), trainings, progress)
+    findings, curves = flips.check(
+        solver, budget, people, trials=trainings, confidence=confidence, seed=seed, progress=step
+    )
+    return AuditReport(
+        solver=type(solver).__name__,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=budget.relation,
+        mu=budget.mu if budget.delta else math.inf,
         confidence=confidence,
         findings=tuple(findings),
         curves=curves,

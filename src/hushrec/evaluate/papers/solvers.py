@@ -31,7 +31,7 @@ from hushrec.evaluate.plots import PlotSpec
 from hushrec.fit import fit
 from hushrec.privacy.accounting import Budget, NonPrivate
 from hushrec.release.file import Release
-from hushrec.solvers.registry import SOLVERS, solver_class
+from hushrec.solvers.registry import USER_SOLVERS, solver_class
 
 EPSILONS, DELTA, TEST = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0), 1e-6, 0.1
 NUMBER = 8
@@ -91,7 +91,7 @@ def pieces(value: Any) -> Iterator[np.ndarray[Any, Any]]:
 def importable() -> tuple[str, ...]:
     """The names of all registered solvers that can be imported and that predict ratings."""
     found = []
-    for name in SOLVERS:
+    for name in USER_SOLVERS:
         if name in RANKERS:
             continue
         try:
