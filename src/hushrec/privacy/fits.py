@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -121,12 +122,7 @@ class SeparableFit(TwoValued):
 
     def numbers(self) -> tuple[float, float]:
         """The minimisers of ℓ(x, s) + (λ/2) x² for "no" and "yes"."""
-        reach = self.link.steepness(0.0) / self.ridge + 1.0  # |ℓ'| falls toward the minimiser, from its value at 0
-        slopes = (
-            lambda x, s=s: float(self.link.loss_gradient(np.array([x]), s)[0]) + self.ridge * x for s in (0.0, 1.0)
-        )
-        no, yes = (float(brentq(slope, -reach, reach, xtol=1e-15)) for slope in slopes)
-        return no, yes
+        return _minimisers(self.link, self.ridge)
 
     def binds(self, pattern: Pattern, alpha: float, tau: float) -> bool:
         """Whether a constraint may bind, from public numbers alone: then this is not the fit's answer."""
@@ -141,6 +137,17 @@ class SeparableFit(TwoValued):
     def values(self, count: int) -> tuple[Array, Array]:
         no, yes = self.numbers()
         return np.full(count, no), np.full(count, yes)
+
+
+@lru_cache(maxsize=16)
+def _minimisers(link: Link, ridge: float) -> tuple[float, float]:
+    reach = link.steepness(0.0) / ridge  # |ℓ'| is at most this at 0, and falls toward the minimiser
+
+    def slope(x: float, s: float) -> float:
+        return float(link.loss_gradient(np.array([x]), np.array([s]))[0]) + ridge * x
+
+    no, yes = (float(brentq(slope, -reach, reach, args=(s,), xtol=1e-15)) for s in (0.0, 1.0))
+    return no, yes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -196,13 +196,12 @@ def published_part(path: Path, name: str) -> Ratings:
             content = (path / name).read_bytes()
         else:
             with zipfile.ZipFile(path) as archive:
-                member = next((one for one in archive.namelist() if one.rpartition("/")[2] == name), None)
-                if member is None:
-                    raise DataError(f"{path} has no {name}: this experiment needs MovieLens 100K as published.")
-                content = archive.read(member)
+                content = archive.read(next(one for one in archive.namelist() if one.rpartition("/")[2] == name))
         table = np.loadtxt(io.BytesIO(content), dtype=np.int64, usecols=(0, 1, 2), ndmin=2)
-    except (OSError, ValueError, zipfile.BadZipFile):
-        raise DataError(f"{path} holds no readable {name}: this experiment needs MovieLens 100K.") from None
+    except (OSError, ValueError, StopIteration, zipfile.BadZipFile):
+        raise DataError(
+            f"{path} holds no readable {name}: this experiment needs MovieLens 100K as published."
+        ) from None
     if len(table) == 0 or table[:, 0].max() > 943 or table[:, 1].max() > 1682:
         raise ConfigError(f"{name} is not that of MovieLens 100K.")
     return Ratings.from_codes(
