@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,6 @@ from hushrec.onebit.links import Flipped, Link, Logistic, Probit
 from hushrec.onebit.objective import Objective, make_objective
 from hushrec.onebit.spg import Fit, SPGSettings, solve
 from onebit.planted import planted
-
-RATINGS = Path("/work/shared/data/ml-100k.zip")
 
 
 def fitted(objective: Objective, tau: float = 12.0, alpha: float = 0.5, **settings: Any) -> Fit:
@@ -254,32 +250,3 @@ def test_noisy_gradients_and_line_search_exclude_each_other():
         solve(o, SPGSettings(nuclear_radius=1.0, entry_bound=1.0), lambda x, k: x)
     with pytest.raises(ConfigError, match="gradients"):
         solve(o, SPGSettings(nuclear_radius=1.0, entry_bound=1.0, line_search=False))
-
-
-def movielens(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    with zipfile.ZipFile(RATINGS) as archive, archive.open(f"ml-100k/{name}") as file:
-        table = np.loadtxt(file, dtype=np.int64)
-    return table[:, 0] - 1, table[:, 1] - 1, (table[:, 2] > 3.5).astype(float)
-
-
-def movielens_accuracy(split: int, tau: float, alpha: float) -> tuple[float, Fit]:
-    rows, cols, s = movielens(f"u{split}.base")
-    fit = fitted(make_objective(rows, cols, s, (943, 1682), Logistic()), tau, alpha)
-    rows, cols, s = movielens(f"u{split}.test")
-    return float(np.mean((fit.matrix.entries(rows, cols) > 0) == (s > 0.5))), fit
-
-
-@pytest.mark.skipif(not RATINGS.exists(), reason="needs MovieLens 100K")
-def test_one_movielens_split_reaches_the_papers_accuracy():
-    accuracy, fit = movielens_accuracy(1, 300.0, 1.0)
-    assert accuracy > 0.70
-    assert fit.certificate.converged
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not RATINGS.exists(), reason="needs MovieLens 100K")
-def test_all_movielens_splits_reach_the_papers_accuracy():
-    """τ = α sqrt(d1 d2), the paper's own rule at rank one."""
-    results = [movielens_accuracy(split, float(np.sqrt(943 * 1682)), 1.0) for split in range(1, 6)]
-    assert all(fit.certificate.converged for _, fit in results)
-    assert np.mean([accuracy for accuracy, _ in results]) >= 0.70
