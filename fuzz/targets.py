@@ -20,16 +20,21 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import polars as pl
 from mutate import cells, damaged, dumped, hostile_json
 
 import hushrec as hr
 from hushrec.data import sources, trial
 from hushrec.data.catalogs import CATALOGS
-from hushrec.data.own import read_own
+from hushrec.data.own import read_own, read_own_items
+from hushrec.data.randomized import randomized_text, read_randomized
 from hushrec.errors import HushrecError
+from hushrec.privacy.accounting import LedgerEntry
 from hushrec.privacy.book import Damaged, chained, parse
 from hushrec.privacy.durable import LedgerFile
+from hushrec.privacy.journal import Journal, _digest
+from hushrec.privacy.noise import SeededBits
 from hushrec.release.file import FORMAT
 
 SECONDS = 5.0
@@ -71,7 +76,9 @@ def targets(folder: Path) -> list[Target]:
     return [
         _release(folder),
         _ledger(folder),
+        _resumed(folder),
         *_tables(folder),
+        *_randomized(folder),
         *_own(folder),
         *_catalogs(folder),
         _command_line(folder),
@@ -128,26 +135,30 @@ def _ledger(folder: Path) -> Target:
     path.unlink(missing_ok=True)
     ledger = LedgerFile(path, hr.Budget(3.0, 1e-6))
     ledger.open_run("a", hr.Budget(1.0, 1e-6), "SVD")
-    entry = hr.privacy.accounting.LedgerEntry("q", "gaussian", 1.0, 10.0, 0.5, 3)
+    entry = LedgerEntry("q", "gaussian", 1.0, 10.0, 0.5, 3)
     ledger.spend("a", entry)
     ledger.answer("a", "q", "0" * 16)
-    ledger.open_run("b", hr.Budget(0.5, 1e-6), "ALS", seeded=True)
+    ledger.open_run("b", hr.Budget(0.5, 1e-6), "ALS")
     ledger.close_run("a")
     seed = path.read_bytes()
+    path.unlink()
+    LedgerFile(path, hr.Budget(3.0, 1e-6), simulation=True).open_run("c", hr.Budget(1.0, 1e-6), "SVD", seeded=True)
+    simulation = path.read_bytes()
 
     def make(draw: random.Random) -> bytes:
         if draw.random() < 0.3:
-            return damaged(seed, [seed], draw)
-        records = [json.loads(line.rpartition(b"  #")[0]) for line in seed.splitlines()]
+            return damaged(draw.choice((seed, simulation)), [seed, simulation], draw)
+        lines = (seed if draw.random() < 0.8 else simulation).splitlines()
+        records = [json.loads(line.rpartition(b"  #")[0]) for line in lines]
         if draw.random() < 0.3:
             draw.shuffle(records)
         place = draw.randrange(len(records))
         records[place] = hostile_json(records[place], draw)
-        lines, last = [], ""
+        signed, last = [], ""
         for record in records:  # signed anew: the checksum must not be what saves us
-            lines.append(chained(last, dumped(record, draw)))
-            last = lines[-1][-17:-1].decode()
-        return b"".join(lines)
+            signed.append(chained(last, dumped(record, draw)))
+            last = signed[-1][-17:-1].decode()
+        return b"".join(signed)
 
     def run(content: bytes) -> None:
         try:
@@ -163,6 +174,47 @@ def _ledger(folder: Path) -> Target:
                 allowed(lambda: fresh.check(hr.Budget(0.1, 1e-6)))
 
     return Target("ledger file", make, run, 1_000_000)
+
+
+# --- the folder of an interrupted run -----------------------------------------------------------------
+
+
+def _resumed(folder: Path) -> Target:
+    place, budget = folder / "resumed", hr.Budget(3.0, 1e-6)
+    entries = [LedgerEntry(name, "gaussian", 1.0, 10.0, 0.5, 3, bound="a bound") for name in ("means", "gram")]
+    parts = (np.arange(3.0), np.ones((2, 2)))
+    first = Journal(budget, folder=place, settings={"solver": {"name": "SVD"}, "top": None})
+    for entry in entries:
+        first.record(entry, parts, SeededBits(1))
+    first.close(False)
+    seeds = {path.name: path.read_bytes() for path in place.iterdir()}
+    answers = [name for name in seeds if name.endswith(".answer")]
+
+    def make(draw: random.Random) -> tuple[str, bytes]:
+        name = draw.choice(["run.json", *answers])
+        content = seeds[name]
+        if draw.random() < 0.5:
+            return name, damaged(content, list(seeds.values()), draw)
+        if name == "run.json":
+            return name, dumped(hostile_json(json.loads(content), draw), draw)
+        head, _, body = content.partition(b"\n")
+        header = json.loads(head)
+        del header["checksum"]
+        header = hostile_json(header, draw)
+        if draw.random() < 0.8 and isinstance(header, dict):  # signed anew: the checksum must not be what saves us
+            header["checksum"] = _digest(header, body)
+        return name, dumped(header, draw) + b"\n" + body
+
+    def run(made: tuple[str, bytes]) -> None:
+        for name, content in {**seeds, made[0]: made[1]}.items():
+            (place / name).write_bytes(content)
+        journal = allowed(lambda: Journal(budget, folder=place, settings={"solver": {"name": "SVD"}, "top": None}))
+        if journal is not None:
+            for entry in entries:
+                allowed(lambda entry=entry: journal.recall(entry, SeededBits(1)))
+            journal.close(False)
+
+    return Target("resume folder", make, run)
 
 
 # --- tables of ratings ------------------------------------------------------------------------------
@@ -228,6 +280,39 @@ def _packed(folder: Path) -> Target:
     return Target("table .csv.gz", make, run)
 
 
+# --- answers that users' devices randomized -------------------------------------------------------------
+
+
+def _randomized(folder: Path) -> list[Target]:
+    own = randomized_text([1, 2, "x"], np.array([1, 0, 1]), 2.0, 3.0)
+    rows = [f"{user},{line}" for user in (7, 8) for line in own.splitlines()[1:]]
+    one = "\n".join(["user," + own.splitlines()[0], *rows, ""]).encode()
+    table, place = folder / "randomized.csv", folder / "randomized"
+    place.mkdir(exist_ok=True)
+    (place / "sound.csv").write_text(own)
+
+    def make(content: bytes) -> Callable[[random.Random], bytes]:
+        lines = [line.split(",") for line in content.decode().splitlines()]
+
+        def made(draw: random.Random) -> bytes:
+            return damaged(content, [content], draw) if draw.random() < 0.5 else cells(lines, ",", draw)
+
+        return made
+
+    def runner(path: Path, source: Path) -> Callable[[bytes], None]:
+        def run(content: bytes) -> None:
+            path.write_bytes(content)
+            items = [1, 2, "x"] if len(content) % 2 else None
+            allowed(lambda: read_randomized(source, value_range=FIVE, items=items))
+
+        return run
+
+    return [
+        Target("randomized table", make(one), runner(table, table)),
+        Target("randomized folder", make(own.encode()), runner(place / "fuzzed.csv", place)),
+    ]
+
+
 # --- one user's own ratings ---------------------------------------------------------------------------
 
 
@@ -247,6 +332,7 @@ def _own(folder: Path) -> list[Target]:
         def run(content: bytes) -> None:
             path.write_bytes(content)
             allowed(lambda: read_own(path, value_range=FIVE if len(content) % 2 else None))
+            allowed(lambda: read_own_items(path))
 
         return run
 
@@ -261,6 +347,10 @@ SAMPLES = {
     "ml-1m": {"ratings.dat": "1::10::5::978300760\n2::10::3::978302109\n", "movies.dat": "10::Film (1995)::Drama\n"},
     "ml-25m": {"ratings.csv": "userId,movieId,rating,timestamp\n1,10,4.5,1\n2,10,3.0,2\n"},
     "jester-1": {"jester-data-1.csv": "2,-7.82," + ",".join(["99"] * 98) + ",3.5\n"},
+    "netflix": {"combined_data_1.txt": "1:\n7,5,2005-09-06\n8,3,2005-09-07\n2:\n7,4,2005-01-01\n"},
+    "yahoo-music": {"trainIdx1.txt": "0|2\n10\t90\t1\t10:00:00\n11\t50\t1\t10:01:00\n1|1\n10\t30\t2\t09:00:00\n"},
+    "yahoo-music-r2": {"train_0.txt": "0\t12\t5\n0\t9\t1\n1\t12\t3\n"},
+    "yahoo-music-r3": {"ydata-ymusic-rating-study-v1_0-train.txt": "1\t14\t5\n1\t35\t1\n3\t14\t4\n"},
     "restaurant": {"rating_final.csv": "userID,placeID,rating,food_rating,service_rating\nU1077,135085,2,2,2\n"},
 }
 
@@ -315,9 +405,11 @@ SOUND = (
     "ledger start LEDGER --epsilon 4 --delta 1e-6",
     "ledger show LEDGER --json",
     "ledger close LEDGER run",
+    "plan --users 20 --items 4 --ratings-per-user 2 --value-range 1 5 --epsilon 1 --delta 1e-6 --solver svd --at 2",
+    "randomize TABLE --epsilon 2 --threshold 3 -o out.csv",
     "audit --epsilon 1 --delta 1e-6 --users 5 --items 4 --check noise --solver svd --seed 1",
 )
-SLOW_WORDS = ("audit", "--check", "noise")  # an audit of all checks is minutes long, as it should be
+SLOW_WORDS = ("audit", "--check", "noise", "plan", "--solver", "svd")  # all checks, or all candidates, take minutes
 
 
 def _command_line(folder: Path) -> Target:

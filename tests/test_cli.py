@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -18,6 +21,7 @@ from typer.testing import CliRunner
 
 import hushrec as hr
 from hushrec.cli import app
+from hushrec.cli.wording import in_options
 from hushrec.errors import HushrecError
 from hushrec.evaluate import experiments
 from hushrec.evaluate.experiments import Experiment
@@ -75,6 +79,14 @@ def test_every_command_has_help_with_an_example(words):
     assert shown.exit_code == 0
     assert "Example: hushrec" in shown.output
     assert f"hushrec {' '.join(words)}" in " ".join(shown.output.split())
+
+
+FIGURES = {"demo", "fit", "recommend", "evaluate", "explain", "budget", "audit", "plan", "reproduce"}
+
+
+@pytest.mark.parametrize("words", [words for words in commands() if words[0] in FIGURES], ids=" ".join)
+def test_every_command_with_figures_has_json(words):
+    assert "--json" in call(*words, "--help").output
 
 
 def test_no_command_shows_the_help():
@@ -172,6 +184,19 @@ def test_evaluate_matches_users_by_id(place, tmp_path):
     )
 
 
+def test_evaluate_ranks_at_the_cutoffs_that_are_asked_for(place):
+    parts = ["--train", place / "train.csv", "--test", place / "test.csv"]
+    plain, ranked = (
+        json.loads(call("evaluate", place / "model.hush", *parts, *COLUMNS, *more, "--json").stdout)
+        for more in ([], ["--at", "3", "--at", "5"])
+    )
+    assert ranked.keys() - plain.keys() == {"recall@3", "ndcg@3", "recall@5", "ndcg@5"}
+    assert {name: ranked[name] for name in plain} == plain
+    refused = call("evaluate", place / "model.hush", *parts, *COLUMNS, "--at", "0")
+    assert refused.exit_code == 2
+    assert "at least 1" in refused.output
+
+
 def test_explain_in_words_and_as_json(place):
     release = hr.Release.load(place / "model.hush")
     assert call("explain", place / "model.hush").output.strip() == release.card().strip()
@@ -186,9 +211,13 @@ def test_budget_has_the_promised_figures():
     assert figures["mu"] == pytest.approx(0.2367043807, abs=1e-9)
     assert figures["tpr_at_1pct_fpr"] == pytest.approx(0.0183, abs=1e-4)
     assert figures["advantage"] == pytest.approx(0.0942, abs=1e-4)
-    words = call("budget", "--epsilon", 1, "--delta", 1e-6, "--users", 6040, "--items", 400)
+    asked = ["budget", "--epsilon", 1, "--delta", 1e-6, "--users", 6040, "--items", 400]
+    words = call(*asked)
     assert words.exit_code == 0
     assert "0.2367" in words.output
+    assert "as published" in words.output
+    assert "Theorem A.1, on which Theorem 3.2 and Corollary 3.1 rest, fails as stated" in words.output
+    assert "fails as stated" in json.loads(call(*asked, "--json").stdout)["remark"]
 
 
 def test_a_data_set_is_recognised_by_its_files(tmp_path):
@@ -242,6 +271,29 @@ def test_reproduce_runs_an_experiment_and_lists_them(tmp_path, monkeypatch):
     assert json.loads(done.stdout)["rows"][0]["rmse"] == 2.0
     assert (tmp_path / "tiny.jsonl").is_file()
     assert "rmse" in call("reproduce", "tiny", "--runs", 3, "--out", tmp_path).output
+    refused = call("reproduce", "tiny", "--tuned", "--out", tmp_path)
+    assert refused.exit_code == 2
+    assert refused.stderr.strip() == "tiny has no grid of hyper-parameters to try, so tuned must be left out."
+
+
+@pytest.mark.parametrize(("tuned", "words"), [(True, "not charged to the budget"), (False, "nothing was tuned")])
+def test_reproduce_says_whether_the_settings_were_tuned_free_of_charge(tuned, words, tmp_path, monkeypatch):
+    grid = Experiment(
+        name="grid",
+        title="One with a grid",
+        about="No data.",
+        cells=lambda options: [{"method": "none", "epsilon": 1.0, "seed": 0}],
+        run=lambda cell, options: {"rmse": 1.0},
+        tunable=True,
+    )
+    monkeypatch.setattr(experiments, "find_experiment", {"grid": grid}.__getitem__)
+    command = ["reproduce", "grid", "--out", tmp_path, *(["--tuned"] if tuned else [])]
+    shown, answer = call(*command).stdout, json.loads(call(*command, "--json").stdout)
+    assert words in " ".join(shown.split())
+    assert ("Settings are the defaults" in shown) != tuned
+    assert answer["tuned"] is tuned
+    assert any(words in remark for remark in answer["remarks"])
+    assert words in (tmp_path / "grid.md").read_text()
 
 
 def test_audit_says_what_it_tried_and_fails_where_the_guarantee_is_broken(monkeypatch):
@@ -295,6 +347,11 @@ BAD = {
     "unknown option": ["explain", "model.hush", "--loud"],
     "unknown check": ["audit", "--epsilon", 1, "--check", "luck"],
     "users without items": ["budget", "--epsilon", 1, "--delta", 1e-6, "--users", 10],
+    "users of a rating's budget": [
+        *("budget", "--epsilon", 1, "--delta", 1e-6, "--unit", "rating", "--users", 10, "--items", 10)
+    ],
+    "users without delta": ["budget", "--epsilon", 1, "--users", 10, "--items", 10],
+    "epsilon of its own": ["reproduce", "dplmc-rate", "--quick", "--epsilon", 3],
 }
 
 
@@ -311,6 +368,75 @@ def test_bad_input_is_one_sentence_and_exit_code_2(arguments, place, monkeypatch
     assert "Traceback" not in done.stderr
     assert str(MARKED_USER) not in done.stderr
     assert str(MARKED_VALUE) not in done.stderr
+
+
+UNREAD = {
+    "no delta for users": (["--epsilon", 1], "delta"),
+    "a unit that the solver does not protect": (["--epsilon", 1, "--delta", 1e-6, "--unit", "rating"], "--unit user"),
+    "a budget too small for any noise": (["--epsilon", 1e-14, "--delta", 1e-300], "epsilon"),
+    "a duplicates rule that is none": (["--epsilon", 1, "--delta", 1e-6, "--duplicates", "all"], "--duplicates"),
+    "no item to keep": (["--epsilon", 1, "--delta", 1e-6, "--fixed-top", 0], "--fixed-top"),
+    "a seed below zero": (["--epsilon", 1, "--delta", 1e-6, "--seed", -1], "seed"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "named"), UNREAD.values(), ids=UNREAD)
+def test_settings_are_refused_before_a_file_is_looked_for(arguments, named, tmp_path):
+    done = call("fit", tmp_path / "there-is-none.csv", *RANGE, "-o", tmp_path / "m.hush", *arguments)
+    assert done.exit_code == 2
+    assert named in done.stderr
+    assert "there-is-none" not in done.stderr
+
+
+def test_more_fixed_items_than_there_are_is_refused_by_the_option_s_name(place, tmp_path):
+    done = call(
+        *["fit", place / "train.csv", *COLUMNS, *RANGE, "--epsilon", 1, "--delta", 1e-6, "--fixed-top", 99],
+        *["-o", tmp_path / "m.hush"],
+    )
+    assert (done.exit_code, done.stderr) == (2, "--fixed-top is 99, but it must be a whole number from 1 to 15.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["fit", "twice.csv", *COLUMNS, *RANGE, "--epsilon", 1, "--delta", 1e-6], "--duplicates first, last or mean"),
+        (["fit", "bare.csv", *RANGE, "--epsilon", 1, "--delta", 1e-6], "--no-header"),
+        (["fit", ".", *RANGE, "--epsilon", 1, "--delta", 1e-6], "--format"),
+        (["recommend", "model.hush", "strange.csv"], "--ignore-unknown"),
+    ],
+)
+def test_errors_name_the_options_that_help(arguments, option, place, monkeypatch):
+    monkeypatch.chdir(place)
+    (place / "twice.csv").write_text("u,i,r\n1,1,3\n1,1,3\n")
+    (place / "bare.csv").write_text("1,1,3\n2,1,3\n")
+    (place / "strange.csv").write_text("item,value\n999,3\n")
+    done = call(*arguments)
+    assert done.exit_code == 2
+    assert option in done.stderr
+
+
+def sentences():
+    """Every sentence that the library's own errors are raised with, a placeholder for what is put in."""
+    for path in sorted(Path(hr.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "").endswith("Error"):
+                joined = [part for part in ast.walk(node) if isinstance(part, ast.JoinedStr)]
+                pieces = [piece for part in joined for piece in ast.walk(part)]
+                for part in joined:
+                    yield "".join(v.value if isinstance(v, ast.Constant) else "x" for v in part.values)
+                for part in ast.walk(node):
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str) and part not in pieces:
+                        yield part.value
+
+
+def test_no_error_of_the_library_speaks_python_on_the_command_line():
+    """What only a Python program can meet may stay as it is."""
+    python_only = ("per_user=None", "fit needs", "tune needs", "tune compares", "plan needs", "A budget with")
+    python = r"(?<!set )\b[a-z]+_?[a-z]*=['\"(TFN]|NonPrivate\(|hushrec\.load|has_header"
+    for sentence in sentences():
+        said = in_options(sentence)
+        if not sentence.startswith(python_only) and "line_search" not in sentence:
+            assert not re.search(python, said), said
 
 
 WORDS = st.one_of(
@@ -388,7 +514,7 @@ def test_the_program_itself(place):
     done = program("explain", place / "model.hush")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Privacy card" in done.stdout
-    bad = program("fit", "nothing.csv", *RANGE, "--epsilon", 1)
+    bad = program("fit", "nothing.csv", *RANGE, "--epsilon", 1, "--delta", 1e-6)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr == "There is no file nothing.csv.\n"
 

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import io
 import re
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -24,7 +25,7 @@ MODULES = sorted(
     if path.name != "__main__.py"
 )
 # Extras that may not be installed, and what needs them.
-OPTIONAL = ("hushrec.serve", "hushrec.engines.dask", "hushrec.engines.gpu")
+OPTIONAL = ("hushrec.engines.dask", "hushrec.engines.gpu")
 
 
 def by_name(path: Path) -> str:
@@ -64,8 +65,9 @@ def test_files_and_tests_that_are_named_exist(document):
 def python_blocks() -> list[tuple[str, str]]:
     blocks = []
     for document in DOCUMENTS:
-        found = re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)
-        blocks += [(f"{by_name(document)} {number}", block) for number, block in enumerate(found)]
+        text = document.read_text(encoding="utf-8")
+        found = re.findall(r"^ *```python\n(.*?)```", text, flags=re.DOTALL | re.MULTILINE)
+        blocks += [(f"{by_name(document)} {number}", textwrap.dedent(block)) for number, block in enumerate(found)]
     return blocks
 
 
@@ -73,7 +75,7 @@ def python_blocks() -> list[tuple[str, str]]:
 def test_python_in_the_documents_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with contextlib.redirect_stdout(io.StringIO()):
-        exec(compile(block, "document", "exec"), {"__name__": "document"})
+        exec(compile(block, "document", "exec", dont_inherit=True), {"__name__": "document"})
 
 
 def test_commands_in_the_readme_exist():

@@ -22,6 +22,15 @@ def test_the_guarantee_is_what_the_ledger_spent(relation):
     assert release.n_items == 20
 
 
+@pytest.mark.parametrize(
+    ("delta", "relation", "warned"),
+    [(1 / 1500, "replace-one", True), (1 / 1501, "replace-one", False), (0.5, "add-remove", False)],
+)
+def test_a_delta_that_could_give_a_row_away_is_remarked_where_m_is_public(delta, relation, warned):
+    release = hr.fit(TRAIN, hr.SVD(), hr.Budget(1.0, delta, relation=relation), seed=0)
+    assert ("not below 1/m" in " ".join(release.card().split())) == warned
+
+
 def test_a_seeded_run_is_a_simulation_and_repeatable():
     one, two = (hr.fit(TRAIN, hr.SVD(), hr.Budget(1.0, 1e-6), seed=4) for _ in range(2))
     assert one.simulation
@@ -48,6 +57,21 @@ def test_the_default_solver_needs_no_name_and_a_budget_is_required():
 
 
 @pytest.mark.parametrize(
+    ("ratings", "candidates", "rule"),
+    [
+        ("ratings.csv", [hr.SVD()], "ratings must be Ratings"),
+        (TRAIN, hr.SVD(), "candidates"),
+        (TRAIN, ["svd"], "solver"),
+    ],
+)
+def test_a_mistake_in_a_tuning_costs_nothing(ratings, candidates, rule, tmp_path):
+    ledger = hr.Ledger.open(tmp_path / "total.ledger", hr.Budget(9.0, 1e-5))
+    with pytest.raises(hr.ConfigError, match=rule):
+        hr.tune(ratings, candidates, BUDGET, ledger=ledger)
+    assert not ledger.read().runs
+
+
+@pytest.mark.parametrize(
     ("ratings", "says"),
     [
         (TRAIN, "declared by the curator"),
@@ -61,10 +85,40 @@ def test_the_assumptions_say_how_the_catalogue_came_to_be(ratings, says):
     assert "public: whether somebody took part" in assumptions
 
 
-@pytest.mark.parametrize("top", [0, 41])
+@pytest.mark.parametrize("top", [0, 41, 2.5, 20.0, True, "20"])
 def test_top_must_fit_the_catalogue(top):
-    with pytest.raises(hr.ConfigError, match="top"):
+    with pytest.raises(hr.ConfigError, match=r"top is .* whole number from 1 to 40"):
         hr.fit(TRAIN, hr.SVD(), hr.Budget(1.0, 1e-6), top=top)
+
+
+BUDGET = hr.Budget(1.0, 1e-6)
+MISTAKES = {
+    "a path for ratings": (("ratings.csv", hr.SVD(), BUDGET), {}, "ratings must be Ratings, .* not str"),
+    "an array for ratings": ((np.ones((3, 3)), hr.SVD(), BUDGET), {}, "ratings must be Ratings, .* not ndarray"),
+    "a name for a solver": ((TRAIN, "svd", BUDGET), {}, "solver must be .* not 'svd'"),
+    "a class for a solver": ((TRAIN, hr.SVD, BUDGET), {}, "solver must be a solver with its settings"),
+    "a number for a budget": ((TRAIN, hr.SVD(), 1.0), {}, "fit needs a budget.* not 1.0"),
+    "budget and solver turned round": ((TRAIN, BUDGET, hr.SVD()), {}, "fit needs a budget.* not SVD"),
+    "half a seed": ((TRAIN, hr.SVD(), BUDGET), {"seed": 0.5}, "seed is 0.5"),
+    "a seed below zero": ((TRAIN, hr.SVD(), BUDGET), {"seed": -1}, "seed is -1"),
+    "half an item": ((TRAIN, hr.SVD(), BUDGET), {"top": 2.5}, "top is 2.5"),
+    "a class for an engine": ((TRAIN, hr.SVD(), BUDGET), {"engine": hr.LocalEngine}, "engine must be an engine"),
+    "a unit that it does not protect": (
+        (TRAIN, hr.SVD(), hr.Budget(1.0, 1e-6, unit="rating")),
+        {},
+        'must have unit="user"',
+    ),
+    "a budget that buys nothing": ((TRAIN, hr.SVD(), hr.Budget(1e-14, 1e-300)), {}, "epsilon = 1e-14 .* too small"),
+    "no delta": ((TRAIN, hr.SVD(), hr.Budget(1.0)), {}, "delta"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "options", "rule"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_costs_nothing(arguments, options, rule, tmp_path):
+    ledger = hr.Ledger.open(tmp_path / "total.ledger", hr.Budget(9.0, 1e-5))
+    with pytest.raises(hr.ConfigError, match=rule):
+        hr.fit(*arguments, **options, ledger=ledger)
+    assert not ledger.read().runs
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Budget": "hushrec.privacy.accounting",
-    "Guarantee": "hushrec.privacy.accounting",
+    "Guarantee": "hushrec.privacy.guarantee",
     "Ledger": "hushrec.privacy.accounting",
     "NonPrivate": "hushrec.privacy.accounting",
     "Ratings": "hushrec.data.ratings",
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from hushrec.fit import fit as fit
     from hushrec.onebit.solver import OneBit as OneBit
     from hushrec.privacy.accounting import Budget as Budget
-    from hushrec.privacy.accounting import Guarantee as Guarantee
     from hushrec.privacy.accounting import Ledger as Ledger
     from hushrec.privacy.accounting import NonPrivate as NonPrivate
+    from hushrec.privacy.guarantee import Guarantee as Guarantee
     from hushrec.release.file import Release as Release
     from hushrec.solvers.als import ALS as ALS
     from hushrec.solvers.cleansed_svd import CleansedSVD as CleansedSVD

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hushrec import require
 from hushrec.data.ratings import Ratings
 from hushrec.engines.base import Engine
 from hushrec.errors import ConfigError, EngineError
-from hushrec.privacy.accounting import Budget, Guarantee, NonPrivate
-from hushrec.privacy.curator import Curator
+from hushrec.privacy.accounting import Budget, NonPrivate
+from hushrec.privacy.curator import Curator, usable_mu
 from hushrec.privacy.durable import LedgerFile
+from hushrec.privacy.guarantee import Guarantee
 from hushrec.privacy.journal import Journal
 from hushrec.privacy.queries import ItemCounts
 from hushrec.release.file import Release
 from hushrec.solvers.base import Model, Solver, public_settings
+from hushrec.solvers.implicit import ImplicitPosterior
 from hushrec.solvers.posterior import Posterior
 
 TOP_SHARE = 0.05
+SEEDED = "The run was seeded: whoever knows the seed can subtract the noise."
+LARGE_DELTA = (
+    "δ is not below 1/m for the m users of this fit: what gives one whole row away, each with probability 1/m, keeps "
+    "such a δ. Choose one that is far smaller."
+)
+SEEDED_IN_VAIN = "The run was seeded, so it counts as an experiment, although no noise was drawn from the seed."
 
 
 def fit(
@@ -37,11 +47,14 @@ def fit(
 ) -> Release:
     """Learn a model from all users' ratings and return what may be published.
 
-    solver: any solver (None: the default one). budget: a Budget, or NonPrivate() for no protection at all.
-    top: keep only this many items, chosen by noisy counts at 5 % of the budget. seed: repeatable, for experiments.
+    solver: any solver (None: Posterior(), or ImplicitPosterior() for ratings without values). budget: a Budget, or
+    NonPrivate() for no protection at all.
+    top: keep only this many items, chosen by noisy counts at 5 % of the budget (for nothing where unit="rating", since
+    which items were rated is public there). seed: repeatable, for experiments.
     ledger: the file with the data set's total, `Ledger.open(...)` or its path (started, where there is none, with
-    this budget as the total); a fit that would pass the total is refused. resume: a folder that lets an
-    interrupted fit go on, called again in the same way: what was released is not asked, or paid for, twice.
+    this budget as the total); a fit that would pass the total is refused, and one to answers that
+    users' devices randomized before is not charged. resume: a folder that lets an interrupted fit go on, called again
+    in the same way: what was released is not asked, or paid for, twice, and is what the ratings were then.
 
     **Guarantee**: the release is (ε, δ)-differentially private at the budget's unit and relation, and the
     predictions that all users compute from it with their own rows are jointly (ε, δ)-differentially private.
@@ -53,11 +66,15 @@ def fit(
     >>> round(release.guarantee.epsilon, 6)
     1.0
     """
-    if budget is None:
-        raise ConfigError("fit needs a budget: Budget(epsilon=..., delta=...), or NonPrivate() for no protection.")
-    solver = solver if solver is not None else default_solver()
+    require_ratings(ratings)
+    budget = require_usable(budget, solver, seed, engine)
+    if top is not None:
+        require.whole("top", top, 1, ratings.n_items)
+    solver = solver if solver is not None else default_solver(implicit=ratings.implicit)
+    if getattr(solver, "already_randomized", False):
+        ledger = None  # users' devices spent, once: whatever is made of their answers is post-processing
     if isinstance(ledger, (str, os.PathLike)):
-        ledger = open_ledger(ledger, budget)
+        ledger = open_ledger(ledger, budget, seeded=seed is not None)
     journal = Journal(
         budget,
         ledger=ledger,
@@ -69,6 +86,7 @@ def fit(
     finished = False
     try:
         release = learn(Curator(ratings, budget, engine=engine, seed=seed, journal=journal), solver, seed, top)
+        release = with_remark(release, budget, ratings.n_users)
         finished = True
     except MemoryError:
         raise EngineError("There was not enough memory for this fit.") from None
@@ -77,9 +95,41 @@ def fit(
     return release
 
 
-def default_solver() -> Solver:
-    """The solver of a fit that names none."""
-    return Posterior()
+def require_ratings(ratings: Any) -> None:
+    """Refuse anything but `Ratings`: a path, an array or a data frame has to be read first."""
+    if not isinstance(ratings, Ratings):
+        raise ConfigError(f"ratings must be Ratings, such as hr.read(...) gives, not {type(ratings).__name__}.")
+
+
+def require_usable(budget: Any, solver: Any, seed: Any = None, engine: Any = None) -> Budget | NonPrivate:
+    """Refuse settings with which no fit can end well, before a rating is read or a budget spent; returns the budget."""
+    if not isinstance(budget, (Budget, NonPrivate)):
+        raise ConfigError(
+            "fit needs a budget: Budget(epsilon=..., delta=...), or NonPrivate() for no protection"
+            + ("." if budget is None else f", not {require.show(budget)}.")
+        )
+    if solver is not None and not is_solver(solver):
+        raise ConfigError(f"solver must be a solver with its settings, such as SVD(), not {require.show(solver)}.")
+    if budget.private and budget.unit != getattr(solver, "unit", "user"):
+        rule = "single ratings" if budget.unit == "user" else "all ratings of a user"
+        unit = "rating" if budget.unit == "user" else "user"
+        raise ConfigError(f'This solver protects {rule}: its budget must have unit="{unit}", not unit="{budget.unit}".')
+    if seed is not None:
+        require.whole("seed", seed, 0)
+    if engine is not None and (isinstance(engine, type) or not callable(getattr(engine, "attach", None))):
+        raise ConfigError(f"engine must be an engine, such as LocalEngine(), not {require.show(engine)}.")
+    usable_mu(budget)
+    return budget
+
+
+def is_solver(one: Any) -> bool:
+    """Whether this is a solver, and not its name or its class."""
+    return callable(getattr(one, "solve", None)) and not isinstance(one, type)
+
+
+def default_solver(*, implicit: bool = False) -> Solver:
+    """The solver of a fit that names none; implicit: the data are uses of items, without values."""
+    return ImplicitPosterior() if implicit else Posterior()
 
 
 def learn(curator: Curator, solver: Solver, seed: int | None = None, top: int | None = None) -> Release:
@@ -99,9 +149,25 @@ def learn(curator: Curator, solver: Solver, seed: int | None = None, top: int | 
     )
 
 
-def open_ledger(path: str | os.PathLike[str], budget: Budget | NonPrivate) -> LedgerFile:
+def with_remark(release: Release, budget: Budget | NonPrivate, users: int) -> Release:
+    """The release with a remark where δ is large for so many users, if their number is public."""
+    public = budget.relation == "replace-one" and budget.unit == "user"
+    large = budget.private and public and budget.delta * users >= 1.0
+    return replace(release, notes=(*release.notes, LARGE_DELTA)) if large else release
+
+
+def open_ledger(path: str | os.PathLike[str], budget: Budget | NonPrivate, *, seeded: bool) -> LedgerFile:
     """The ledger at this path; where there is none, one whose total is the budget of this first fit."""
-    return LedgerFile(path, budget if isinstance(budget, Budget) and not Path(path).exists() else None)
+    if not isinstance(budget, Budget) or Path(path).exists():
+        return LedgerFile(path)
+    if seeded:
+        raise ConfigError(
+            f"There is no ledger at {path}, and a seeded run starts none: leave the seed out, or start a ledger for a "
+            f"simulation first."
+        )
+    if budget.unit == "user" and budget.delta == 0.0:
+        raise ConfigError("delta is 0.0, but what protects users is Gaussian noise, which needs a delta, such as 1e-6.")
+    return LedgerFile(path, budget)
 
 
 def fit_settings(
@@ -123,13 +189,21 @@ def fit_settings(
 def choose_items(curator: Curator, top: int) -> None:
     """Reduce the catalogue to the items with the largest noisy counts.
 
-    **Guarantee**: one release, "top items"; the choice is post-processing of it.
+    **Guarantee**: one release, "top items"; the choice is post-processing of it. Where single ratings are protected,
+    counts are public: they are exact and cost nothing.
     """
-    if not 1 <= top <= curator.shape.items:
-        raise ConfigError(f"top must be between 1 and the number of items, not {top}.")
+    require.whole("top", top, 1, curator.shape.items)
+    if curator.budget.unit == "rating":  # which items were rated is public there, and so is how often
+        curator.narrow(most_rated(np.bincount(curator.pattern.indices, minlength=curator.shape.items), top))
+        return
     curator.plan({"top items": TOP_SHARE})
     (counts,) = curator.release("top items", ItemCounts()).parts
-    curator.narrow(np.sort(np.argsort(-counts, kind="stable")[:top]))
+    curator.narrow(most_rated(counts, top))
+
+
+def most_rated(counts: NDArray[Any], top: int) -> NDArray[np.int64]:
+    """The positions of the largest counts, increasing."""
+    return np.sort(np.argsort(-counts, kind="stable")[:top])
 
 
 def guarantee(curator: Curator, model: Model, seed: int | None) -> Guarantee:
@@ -146,7 +220,7 @@ def guarantee(curator: Curator, model: Model, seed: int | None) -> Guarantee:
         claims=model.claims,
         ledger=curator.ledger,
         void=seed is not None,
-        why_void="" if seed is None else "The run was seeded: whoever knows the seed can subtract the noise.",
+        why_void="" if seed is None else SEEDED if curator.noise_from_seed else SEEDED_IN_VAIN,
     )
 
 
@@ -174,8 +248,9 @@ def _assumptions(curator: Curator) -> tuple[str, ...]:
 
 
 def jsonable(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as plain JSON values; infinities as text."""
-    return {key: value if _plain(value) else str(value) for key, value in settings.items()}
+    """Settings as plain JSON values, NumPy's numbers among them; infinities as text."""
+    given = {key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()}
+    return {key: value if _plain(value) else str(value) for key, value in given.items()}
 
 
 def _plain(value: Any) -> bool:

@@ -12,24 +12,24 @@ One run spends a smaller budget, such that the best of K runs keeps the budget t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hushrec.data.ratings import Ratings
+from hushrec.device.kinds import KINDS
 from hushrec.engines.base import Engine
 from hushrec.errors import ConfigError
-from hushrec.fit import learn, open_ledger
-from hushrec.privacy.accounting import Budget, Guarantee, LedgerEntry, NonPrivate, gaussian_epsilon
+from hushrec.fit import is_solver, learn, open_ledger, require_ratings, with_remark
+from hushrec.privacy.accounting import Budget, LedgerEntry, NonPrivate, gaussian_epsilon
 from hushrec.privacy.curator import Curator
 from hushrec.privacy.durable import LedgerFile
+from hushrec.privacy.guarantee import Guarantee
 from hushrec.privacy.noise import BitSource, SeededBits, SystemBits
 from hushrec.privacy.queries import HeldOutErrors, HoldOut
 from hushrec.privacy.selection import UNIFORM_BITS, draw_runs, selection_mu
 from hushrec.release.file import Release
-from hushrec.release.kinds import KINDS
 from hushrec.solvers.base import Solver
 
 RESIDUAL = 0.42  # typical deviation of a residual in units of half the value range: errors are counted from there
@@ -100,9 +100,16 @@ def tune(
     >>> release.guarantee.epsilon, release.guarantee.spent <= 4.0
     (4.0, True)
     """
+    require_ratings(ratings)
     law = Law(mean=trials_mean, shape=shape)
-    if len(candidates) == 0:
-        raise ConfigError("candidates must name at least one solver.")
+    if isinstance(candidates, (str, bytes)) or not isinstance(candidates, Sequence):
+        raise ConfigError("candidates must be a list of solvers, such as [SVD(), Posterior()].")
+    if len(candidates) == 0 or not all(is_solver(one) for one in candidates):
+        raise ConfigError("candidates must name at least one solver, and nothing that is none, such as [SVD()].")
+    if not isinstance(budget, (Budget, NonPrivate)):
+        raise ConfigError("tune needs a budget: Budget(epsilon=..., delta=...), or NonPrivate() for no protection.")
+    if budget.unit != "user" or any(getattr(one, "unit", "user") != "user" for one in candidates):
+        raise ConfigError('tune compares held-out scores of users, at unit="user"; OneBit protects single ratings.')
     if budget.private and budget.delta == 0.0:
         raise ConfigError("delta is 0.0, but a selection needs a delta above 0, for example 1e-6.")
     for name, part in (("score_share", score_share), ("held_out", held_out)):
@@ -111,40 +118,42 @@ def tune(
     bits: BitSource = SystemBits() if seed is None else SeededBits(seed)
     rule = HoldOut(salt=int(bits.words(1)[0]), share=held_out)
     each = law.run_budget(budget) if isinstance(budget, Budget) else budget
-    with charged(ledger, law, budget, each, seeded=seed is not None):
-        best: tuple[float, Release] | None = None
-        for _ in range(law.draw(bits)):
-            solver = candidates[one_of(len(candidates), bits)]
-            trial_seed = None if seed is None else int(bits.words(1)[0])
-            curator = Curator(ratings, each, engine=engine, seed=trial_seed)
-            scored = trial(curator, solver, rule, score_share, trial_seed)
-            if best is None or scored[0] < best[0]:
-                best = scored
+    if ledger is not None:
+        charge(ledger, law, budget, each, seeded=seed is not None)
+    best: tuple[float, Release] | None = None
+    for _ in range(law.draw(bits)):
+        solver = candidates[one_of(len(candidates), bits)]
+        trial_seed = None if seed is None else int(bits.words(1)[0])
+        curator = Curator(ratings, each, engine=engine, seed=trial_seed)
+        scored = trial(curator, solver, rule, score_share, trial_seed)
+        if best is None or scored[0] < best[0]:
+            best = scored
     if best is None:
         raise ConfigError("The number of trials came out as 0.")
     release = best[1]
-    return replace(release, guarantee=selected(release.guarantee, law, budget, len(candidates)))
+    release = replace(release, guarantee=selected(release.guarantee, law, budget, len(candidates)))
+    return with_remark(release, budget, ratings.n_users)
 
 
-@contextmanager
-def charged(
-    ledger: LedgerFile | str | os.PathLike[str] | None,
+def charge(
+    ledger: LedgerFile | str | os.PathLike[str],
     law: Law,
     budget: Budget | NonPrivate,
     each: Budget | NonPrivate,
     *,
     seeded: bool,
-) -> Iterator[None]:
-    """Write the whole tuning down before data is read: as one selection, since nobody may know how many trials."""
-    if ledger is None:
-        yield
-        return
-    book, name = ledger if isinstance(ledger, LedgerFile) else open_ledger(ledger, budget), os.urandom(6).hex()
+) -> None:
+    """Write the whole tuning down before data is read, as one selection, and close it.
+
+    Nobody may know how many trials there are. What the file says, the times in it and the file's own are those of
+    before the first one.
+    """
+    book = ledger if isinstance(ledger, LedgerFile) else open_ledger(ledger, budget, seeded=seeded)
+    name = os.urandom(6).hex()
     book.open_run(name, budget, "tune", seeded=seeded)
     try:
         book.spend(name, law.entry())  # alone it costs nothing yet, should the next line be refused
         book.spend(name, LedgerEntry("best trial", "gaussian", each.mu, 1.0, 1.0, 0, bound="all its releases"))
-        yield
     finally:
         book.close_run(name)
 

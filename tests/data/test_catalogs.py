@@ -18,6 +18,7 @@ import pytest
 
 from hushrec.data import layouts
 from hushrec.data.catalogs import CATALOGS, Catalog, find, load, load_split, titles
+from hushrec.data.fetch import identify
 from hushrec.data.ratings import Ratings
 from hushrec.errors import ConfigError, DataError
 
@@ -39,6 +40,10 @@ MV_2 = "2:\n822109,1,2005-05-14\n"
 KDD = "0|2\n507696\t90\t5662\t16:56:00\n137915\t0\t5662\t23:48:00\n7|1\n507696\t100\t4000\t00:00:00\n"
 R1_FILE = "ydata-ymusic-user-artist-ratings-v1_0.txt"
 R1 = "1\t1000125\t90\n1\t1006373\t255\n5\t1000125\t0\n"
+R2 = {"train_0.txt": "0\t12\t5\n0\t9\t1\n", "train_1.txt": "1\t12\t3\n", "train_2.txt": "2\t7\t4\n",
+      "test_0.txt": "0\t7\t2\n"}  # fmt: skip
+R3_FILE = "ydata-ymusic-rating-study-v1_0-train.txt"
+R3 = "1\t14\t5\n1\t35\t1\n3\t14\t4\n"
 
 
 def jester(rows: list[list[float]]) -> str:
@@ -140,6 +145,11 @@ FORMATS: list[tuple[str, dict[str, str | bytes], str, set[Any]]] = [
      "combined_data_1.txt", FILMS),
     ("yahoo-music", {"trainIdx1.txt": KDD}, "trainIdx1.txt", SONGS),
     ("yahoo-music", {R1_FILE: R1}, R1_FILE, ARTISTS),
+    ("yahoo-music", {"trainIdx2.txt": KDD}, "trainIdx2.txt", SONGS),
+    ("yahoo-music-r2", {"train_0.txt": R2["train_0.txt"], "test_0.txt": R2["test_0.txt"]}, "train_0.txt",
+     {(0, 12, 5.0), (0, 9, 1.0)}),
+    ("yahoo-music-r3", {R3_FILE: R3, R3_FILE.replace("train", "test"): "1\t99\t1\n"}, R3_FILE,
+     {(1, 14, 5.0), (1, 35, 1.0), (3, 14, 4.0)}),
 ]  # fmt: skip
 
 
@@ -180,6 +190,30 @@ def test_small_pieces_give_the_same_table(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(layouts, "CHUNK", 20)
     assert {name: triples(load(name, place)) for name, place in places.items()} == whole
     assert whole["netflix"] == FILMS
+
+
+def test_every_part_of_yahoo_songs_is_read_or_missed(tmp_path: Path) -> None:
+    everything = {(0, 12, 5.0), (0, 9, 1.0), (1, 12, 3.0), (2, 7, 4.0)}
+    folder = folder_of(tmp_path / "whole", dict(R2))
+    for place in (folder, zip_of(tmp_path / "r2.zip", dict(reversed(R2.items())))):
+        ratings = load("yahoo-music-r2", place)
+        assert triples(ratings) == everything
+        assert ratings.value_range == (1.0, 5.0)
+    assert triples(load("yahoo-music-r2", folder / "train_1.txt")) == {(1, 12, 3.0)}
+    found = identify(folder)
+    assert found is not None
+    assert found.name == "yahoo-music-r2"
+    gap = {name: content for name, content in R2.items() if name != "train_1.txt"}
+    twice = {**R2, "again/train_1.txt": R2["train_1.txt"]}
+    for number, files in enumerate((gap, twice)):
+        with pytest.raises(DataError, match=r"each part from train_0\.txt to train_2\.txt once"):
+            load("yahoo-music-r2", folder_of(tmp_path / str(number), files))
+    with pytest.raises(DataError, match="holds no file"):
+        load("yahoo-music", folder)  # these values have another range
+    with pytest.raises(DataError, match="holds no file train_0"):
+        load("yahoo-music-r2", folder_of(tmp_path / "kdd", {"trainIdx1.txt": KDD}))
+    with pytest.raises(DataError, match="1 ratings lie outside"):
+        load("yahoo-music-r3", folder_of(tmp_path / "r3", {R3_FILE: R3 + "4\t14\t90\n"}))
 
 
 def test_netflix_archive_inside_the_archive(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import io
 import threading
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ def archive() -> bytes:
 
 
 ARCHIVE = archive()
+SUM = f"sha256:{hashlib.sha256(ARCHIVE).hexdigest()}"
+OWN: dict[str, Any] = {}
 NAME = "jester_dataset_1_1.zip"
 
 
@@ -94,21 +96,37 @@ def publisher() -> Iterator[Publisher]:
     thread.join()
 
 
+def fetched(folder: Path, publisher: Publisher, **more: Any) -> Path:
+    return fetch("jester-1", folder, url=publisher.address, checksum=SUM, **more)
+
+
+@pytest.fixture
+def own(publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> Publisher:
+    """The server as the publisher's own of jester-1 and ml-1m, over a connection that shows whose it is."""
+    for name in ("jester-1", "ml-1m"):
+        entry = CATALOGS[name]
+        address = publisher.address.replace(NAME, Path(entry.downloads[0]).name)
+        monkeypatch.setitem(OWN, name, replace(entry, downloads=(address,)))
+    monkeypatch.setattr(fetch_module, "find", OWN.__getitem__)
+    monkeypatch.setattr(fetch_module, "SHOWS_WHOSE", ("http",))
+    return publisher
+
+
 def test_a_whole_download_gets_its_name_and_loads(tmp_path: Path, publisher: Publisher) -> None:
     seen: list[tuple[int, int | None]] = []
-    path = fetch("jester-1", tmp_path / "new", url=publisher.address, progress=lambda *step: seen.append(step))
+    path = fetched(tmp_path / "new", publisher, progress=lambda *step: seen.append(step))
     assert path == tmp_path / "new" / NAME
     assert path.read_bytes() == ARCHIVE
     assert list(path.parent.iterdir()) == [path]
     assert load("jester-1", path).n_ratings == 4000
     assert (seen[0], seen[-1]) == ((0, len(ARCHIVE)), (len(ARCHIVE), len(ARCHIVE)))
-    fetch("jester-1", tmp_path / "new", url=publisher.address)
+    fetched(tmp_path / "new", publisher)
     assert publisher.asked == [None]  # what is there and whole is not fetched again
 
 
 def test_a_cut_is_resumed_within_one_call(tmp_path: Path, publisher: Publisher) -> None:
     publisher.cut_after = [1000, 500]
-    path = fetch("jester-1", tmp_path, url=publisher.address)
+    path = fetched(tmp_path, publisher)
     assert path.read_bytes() == ARCHIVE
     assert publisher.asked == [None, "bytes=1000-", "bytes=1500-"]
 
@@ -116,9 +134,9 @@ def test_a_cut_is_resumed_within_one_call(tmp_path: Path, publisher: Publisher) 
 def test_a_cut_leaves_a_part_from_which_the_next_call_goes_on(tmp_path: Path, publisher: Publisher) -> None:
     publisher.cut_after = [1000, 500, 250]
     with pytest.raises(DataError, match="cut after 1750 bytes: run it again"):
-        fetch("jester-1", tmp_path, url=publisher.address)
+        fetched(tmp_path, publisher)
     assert [path.name for path in tmp_path.iterdir()] == [f"{NAME}.part"]
-    assert fetch("jester-1", tmp_path, url=publisher.address).read_bytes() == ARCHIVE
+    assert fetched(tmp_path, publisher).read_bytes() == ARCHIVE
     assert publisher.asked[-1] == "bytes=1750-"
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
 
@@ -126,64 +144,104 @@ def test_a_cut_leaves_a_part_from_which_the_next_call_goes_on(tmp_path: Path, pu
 def test_a_server_without_ranges_starts_over(tmp_path: Path, publisher: Publisher) -> None:
     publisher.ranges = False
     publisher.cut_after = [1000]
-    assert fetch("jester-1", tmp_path, url=publisher.address).read_bytes() == ARCHIVE
+    assert fetched(tmp_path, publisher).read_bytes() == ARCHIVE
     assert publisher.asked == [None, "bytes=1000-"]
 
 
 def test_another_piece_than_asked_for_is_not_appended(tmp_path: Path, publisher: Publisher) -> None:
     publisher.cut_after = [1000]
     publisher.wrong_piece = True
-    assert fetch("jester-1", tmp_path, url=publisher.address).read_bytes() == ARCHIVE
+    assert fetched(tmp_path, publisher).read_bytes() == ARCHIVE
     assert publisher.asked == [None, "bytes=1000-", None]
 
 
 def test_a_part_that_is_whole_already_only_gets_its_name(tmp_path: Path, publisher: Publisher) -> None:
     (tmp_path / f"{NAME}.part").write_bytes(ARCHIVE)
-    assert fetch("jester-1", tmp_path, url=publisher.address).read_bytes() == ARCHIVE
+    assert fetched(tmp_path, publisher).read_bytes() == ARCHIVE
 
 
 def test_a_part_of_another_file_is_emptied(tmp_path: Path, publisher: Publisher) -> None:
     (tmp_path / f"{NAME}.part").write_bytes(ARCHIVE + b"more")
     with pytest.raises(DataError, match="run it again"):
-        fetch("jester-1", tmp_path, url=publisher.address)
-    assert fetch("jester-1", tmp_path, url=publisher.address).read_bytes() == ARCHIVE
+        fetched(tmp_path, publisher)
+    assert fetched(tmp_path, publisher).read_bytes() == ARCHIVE
 
 
-def test_a_wrong_checksum_leaves_nothing(tmp_path: Path, publisher: Publisher) -> None:
-    publisher.md5 = "0" * 32 + f"  {NAME}"
+def test_a_wrong_checksum_leaves_nothing(tmp_path: Path, own: Publisher) -> None:
+    own.md5 = "0" * 32 + f"  {NAME}"
     with pytest.raises(DataError, match="checksum is not the publisher's"):
-        fetch("jester-1", tmp_path, url=publisher.address)
+        fetch("jester-1", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broken_zip_without_any_checksum_leaves_nothing(tmp_path: Path, publisher: Publisher) -> None:
-    publisher.content = ARCHIVE[:500] + bytes([ARCHIVE[500] ^ 1]) + ARCHIVE[501:]
+def test_a_broken_zip_without_any_checksum_leaves_nothing(tmp_path: Path, own: Publisher) -> None:
+    own.content = ARCHIVE[:500] + bytes([ARCHIVE[500] ^ 1]) + ARCHIVE[501:]
     with pytest.raises(DataError, match="checksum"):
-        fetch("jester-1", tmp_path, url=publisher.address)
+        fetch("jester-1", tmp_path)
     assert list(tmp_path.iterdir()) == []
+    own.content = ARCHIVE
+    assert fetch("jester-1", tmp_path).read_bytes() == ARCHIVE
 
 
-def test_the_known_checksum_counts_and_so_does_the_publishers_newer_one(tmp_path: Path, publisher: Publisher) -> None:
-    address = publisher.address.replace(NAME, "ml-1m.zip")
+def test_the_known_checksum_counts_and_so_does_the_publishers_newer_one(tmp_path: Path, own: Publisher) -> None:
     with pytest.raises(DataError, match="checksum"):
-        fetch("ml-1m", tmp_path, url=address)
+        fetch("ml-1m", tmp_path)
     assert list(tmp_path.iterdir()) == []
-    publisher.md5 = f"MD5 (ml-1m.zip) = {hashlib.md5(ARCHIVE).hexdigest()}\n"
-    assert fetch("ml-1m", tmp_path, url=address).read_bytes() == ARCHIVE
+    own.md5 = f"MD5 (ml-1m.zip) = {hashlib.md5(ARCHIVE).hexdigest()}\n"
+    assert fetch("ml-1m", tmp_path).read_bytes() == ARCHIVE
+
+
+def test_no_server_but_the_publishers_vouches_for_its_own_files(
+    tmp_path: Path, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror's .md5 says nothing, however it comes: the file must be the known one."""
+    monkeypatch.setattr(fetch_module, "SHOWS_WHOSE", ("http",))
+    publisher.md5 = hashlib.md5(ARCHIVE).hexdigest()
+    for name in ("ml-1m.zip", "other-name.zip"):
+        with pytest.raises(DataError, match="checksum is not the publisher's"):
+            fetch("ml-1m", tmp_path, url=publisher.address.replace(NAME, name))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ConfigError, match="No checksum of Jester"):
+        fetch("jester-1", tmp_path, url=publisher.address)
+    assert publisher.asked == [None, None]
+
+
+def test_what_anybody_could_have_put_there_vouches_for_nothing(
+    tmp_path: Path, own: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_module, "SHOWS_WHOSE", ("https",))
+    own.md5 = hashlib.md5(ARCHIVE).hexdigest()
+    with pytest.raises(DataError, match="checksum is not the publisher's"):
+        fetch("ml-1m", tmp_path)
+
+
+@pytest.mark.parametrize("wrong", ["", "md5:123", SUM.upper(), SUM[7:], "crc:" + SUM[7:]])
+def test_a_checksum_is_written_one_way(tmp_path: Path, publisher: Publisher, wrong: str) -> None:
+    with pytest.raises(ConfigError, match="checksum must be"):
+        fetch("jester-1", tmp_path, url=publisher.address, checksum=wrong)
+    with pytest.raises(ConfigError, match="of one file"):
+        fetch("jester", tmp_path, checksum=SUM)
+    assert publisher.asked == []
+
+
+def test_a_file_that_is_there_is_checked_as_well(tmp_path: Path, publisher: Publisher) -> None:
+    (tmp_path / NAME).write_bytes(b"something else")
+    assert fetched(tmp_path, publisher).read_bytes() == ARCHIVE
+    assert publisher.asked == [None]
 
 
 @pytest.mark.parametrize(("status", "message"), [(404, "no file at .*404"), (503, "HTTP status 503")])
 def test_refusals_are_told(tmp_path: Path, publisher: Publisher, status: int, message: str) -> None:
     publisher.status = status
     with pytest.raises(DataError, match=message):
-        fetch("jester-1", tmp_path, url=publisher.address)
+        fetched(tmp_path, publisher)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_network_is_told(tmp_path: Path, publisher: Publisher) -> None:
     nobody = publisher.address.replace("127.0.0.1", "no-such-host.invalid")
     with pytest.raises(DataError, match=r"no-such-host\.invalid could not be reached"):
-        fetch("jester-1", tmp_path, url=nobody)
+        fetch("jester-1", tmp_path, url=nobody, checksum=SUM)
 
 
 def test_a_full_disk_is_told(tmp_path: Path, publisher: Publisher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +252,7 @@ def test_a_full_disk_is_told(tmp_path: Path, publisher: Publisher, monkeypatch: 
     real_open = Path.open
     monkeypatch.setattr(Path, "open", lambda self, mode="r": Full() if mode in ("ab", "wb") else real_open(self, mode))
     with pytest.raises(DataError, match="the disk is full"):
-        fetch("jester-1", tmp_path, url=publisher.address)
+        fetched(tmp_path, publisher)
 
 
 def test_what_cannot_be_downloaded_says_where_to_get_it(tmp_path: Path) -> None:
@@ -215,7 +273,7 @@ def test_several_archives_give_the_folder(
     tmp_path: Path, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     addresses = tuple(publisher.address.replace("_1.zip", f"_{part}.zip") for part in (1, 2, 3))
-    entry = CATALOGS["jester"].__class__(**{**vars(CATALOGS["jester"]), "downloads": addresses})
+    entry = replace(CATALOGS["jester"], downloads=addresses)
     monkeypatch.setattr(fetch_module, "find", lambda _: entry)
     assert fetch("jester", tmp_path) == tmp_path
     assert len(list(tmp_path.iterdir())) == 3
@@ -276,4 +334,9 @@ def test_check_reads_any_table(tmp_path: Path, content: str) -> None:
 def test_catalog_table_lists_everything() -> None:
     rows = catalog_table()
     assert [row["name"] for row in rows] == list(CATALOGS)
-    assert {row["name"] for row in rows if row["download"] != "automatic"} == {"netflix", "yahoo-music"}
+    assert {row["name"] for row in rows if row["download"] != "automatic"} == {
+        "netflix",
+        "yahoo-music",
+        "yahoo-music-r2",
+        "yahoo-music-r3",
+    }

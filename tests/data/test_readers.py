@@ -215,6 +215,13 @@ def test_a_bad_item_list_is_refused(items: Any) -> None:
         declared_items(items)
 
 
+def test_settings_are_refused_before_a_file_is_looked_for() -> None:
+    with pytest.raises(ConfigError, match="duplicates"):
+        read("there-is-none.csv", value_range=RANGE, duplicates="best")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="value_range"):
+        read("there-is-none.csv", value_range="15")  # type: ignore[arg-type]
+
+
 def test_duplicates_rules_follow_the_order_of_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "r.csv", table([(1, 1, 2), (2, 1, 1), (1, 1, 4)]))
     with pytest.raises(DataError, match="1 ratings repeat"):

@@ -26,10 +26,11 @@ def test_shards_are_views_and_about_alike():
     assert max(sizes) < 1.3 * min(sizes)
 
 
-@pytest.mark.parametrize("setting", [{"workers": 0}, {"shards": -1}])
-def test_settings_must_be_positive(setting):
-    with pytest.raises(ConfigError, match=next(iter(setting))):
-        LocalEngine(**setting)
+@pytest.mark.parametrize("option", ["workers", "shards"])
+@pytest.mark.parametrize("value", [0, 1.5, 2.0, True, "2"])
+def test_settings_are_whole_numbers(option, value):
+    with pytest.raises(ConfigError, match=f"{option} is .* whole number of at least 1"):
+        LocalEngine(**{option: value})
 
 
 def test_caches_stay_with_their_shard():

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +15,7 @@ import hushrec as hr
 from hushrec.privacy import queries
 from hushrec.privacy.contributions import Block
 from hushrec.privacy.curator import Curator, _QueryWork
-from hushrec.privacy.forms import GramQuery, SumQuery
+from hushrec.privacy.forms import GramQuery, Query, SumQuery
 from hushrec.privacy.noise import SeededBits, rounded_gaussian
 from hushrec.solvers.base import Model
 
@@ -91,6 +92,15 @@ class ClipOffSum(Moments):
                 np.add.at(total, rows.indices, units)
             else:
                 total += units.sum(axis=0)
+
+
+class WeakLaterBlocks(Moments):
+    """A fifth of the noise on small blocks that come after the first: the large ones hide it in any average."""
+
+    def add_noise(self, sums, sigma, bits):
+        for number, total in enumerate(sums):
+            weak = 5 if number and total.size < 8 else 1
+            total += rounded_gaussian(sigma / weak, total.size, bits).reshape(total.shape)
 
 
 class HalfNoise(Gram):
@@ -421,6 +431,37 @@ class AsksTwice(Sketch):
         return model
 
 
+class NoNoise(queries.ItemCounts):
+    """A question of the solver's own, which leaves the noise out while the ledger says Gaussian."""
+
+    def add_noise(self, sums, sigma, bits):
+        pass
+
+
+class OwnQuestion(Sketch):
+    """Asks what is not on the closed list."""
+
+    def moment_query(self):
+        return NoNoise()
+
+
+class Eavesdropper(np.ndarray):
+    """An array that writes down by what it is indexed."""
+
+    heard: ClassVar[list] = []
+
+    def __getitem__(self, index):
+        self.heard.append(index)
+        return super().__getitem__(index)
+
+
+class CodeForValues(Sketch):
+    """Hands over an object with code of its own where an array of public values is expected."""
+
+    def gram_query(self, means):
+        return replace(super().gram_query(means), means=means.view(Eavesdropper))
+
+
 class UserRows(Sketch):
     """Puts the users' factors into the release."""
 
@@ -433,54 +474,72 @@ class UserRows(Sketch):
 
 @dataclass(frozen=True, kw_only=True)
 class Bug:
-    """A broken variant, and who finds it: a check of the audit, or the error that refuses it."""
+    """A broken variant, and who finds it: a check of the audit, or the error that refuses it; `also`: who else does."""
 
     name: str
     caught_by: str
+    also: tuple[str, ...] = ()
     solver: object = field(default_factory=Sketch)
     curator: type = Curator
     relation: str = "replace-one"
     refused: type[Exception] | None = None
 
 
-def _query(name: str, caught_by: str, **changes: object) -> Bug:
-    return Bug(name=name, caught_by=caught_by, solver=Sketch(**changes))
+def _query(name: str, caught_by: str, *also: str, **changes: object) -> Bug:
+    return Bug(name=name, caught_by=caught_by, also=also, solver=Sketch(**changes))
 
 
 BUGS = [
-    _query("clip off, Gram", "neighbours", gram=ClipOffGram),
+    _query("clip off, Gram", "neighbours", "black box", gram=ClipOffGram),
     _query("clip off, sum", "neighbours", moments=ClipOffSum),
-    _query("add-remove sensitivity for replace-one data, Gram", "neighbours", gram=AddRemoveSensitivity),
-    _query("add-remove sensitivity for replace-one data, sum", "neighbours", moments=AddRemoveSum),
-    _query("each block clipped by itself", "neighbours", moments=BlocksClippedApart),
+    _query("add-remove sensitivity for replace-one data, Gram", "neighbours", "black box", gram=AddRemoveSensitivity),
+    _query("add-remove sensitivity for replace-one data, sum", "neighbours", "black box", moments=AddRemoveSum),
+    _query("each block clipped by itself", "neighbours", "black box", moments=BlocksClippedApart),
     _query("rows rounded away from zero", "neighbours", gram=RoundedUp),
     _query("an item that stands twice counts twice", "neighbours", moments=DuplicatesAddUp),
     _query("item means across users in the user half", "separate", gram=MeansAcrossUsers),
     _query("float sums instead of integers", "separate", gram=FloatSums),
-    _query("noise halved", "noise", gram=HalfNoise),
-    _query("no noise on the diagonal", "noise", gram=NoiselessDiagonal),
-    _query("noise skipped when a setting is unset", "noise", gram=NoiseUnlessUnset),
-    Bug(name="noise per shard, averaged", caught_by="noise", curator=NoisePerShard),
-    Bug(name="seeded noise", caught_by="noise", curator=SeededNoise),
-    Bug(name="one noise for every answer", caught_by="noise", curator=NoiseOnce),
-    Bug(name="seven tenths of the noise", caught_by="noise", curator=WrongSigmaWide),
+    _query("noise halved", "noise", "black box", gram=HalfNoise),
+    _query("a fifth of the noise on a small later block", "noise", moments=WeakLaterBlocks),
+    _query("no noise on the diagonal", "noise", "black box", gram=NoiselessDiagonal),
+    _query("noise skipped when a setting is unset", "noise", "black box", gram=NoiseUnlessUnset),
+    Bug(name="noise per shard, averaged", caught_by="noise", also=("black box",), curator=NoisePerShard),
+    Bug(name="seeded noise", caught_by="noise", also=("black box", "attacks"), curator=SeededNoise),
+    Bug(name="one noise for every answer", caught_by="noise", also=("black box", "attacks"), curator=NoiseOnce),
+    Bug(name="seven tenths of the noise", caught_by="noise", also=("black box",), curator=WrongSigmaWide),
     Bug(name="noise scale from the data's maximum", caught_by="replay", curator=ScaleFromMaximum),
     Bug(name="clipping bound from the data", caught_by="replay", curator=BoundFromData),
     Bug(name="budget charged once for two releases", caught_by="books", curator=ChargedOnce),
     Bug(name="shares that pass the whole", caught_by="refused", curator=PlanWithoutTotal, refused=hr.ReleaseError),
     Bug(name="answers to the same question without end", caught_by="books", curator=AnswersAgain),
     Bug(name="exact counts choose the catalogue", caught_by="replay", solver=ExactCatalogue()),
-    Bug(name="the number of ratings used as p", caught_by="replay", solver=ObservedShare()),
+    Bug(name="the number of ratings used as p", caught_by="replay", also=("attacks",), solver=ObservedShare()),
     Bug(name="early stopping on private error", caught_by="replay", solver=EarlyStopping()),
     Bug(name="the best of two by private error", caught_by="replay", solver=BestOfSeveral()),
-    Bug(name="exact number of users", caught_by="replay", solver=ExactUserCount(), relation="add-remove"),
+    Bug(
+        name="exact number of users",
+        caught_by="replay",
+        also=("attacks",),
+        solver=ExactUserCount(),
+        relation="add-remove",
+    ),
     Bug(name="training error in the notes", caught_by="replay", solver=ErrorInTheNotes()),
     Bug(name="an error that depends on the data", caught_by="replay", solver=FailsOnRareData()),
     Bug(name="more asked than planned", caught_by="refused", solver=OverAsks(), refused=hr.BudgetError),
     Bug(name="a question without a plan", caught_by="refused", solver=UnplannedRelease(), refused=hr.BudgetError),
     Bug(name="the same question again", caught_by="refused", solver=AsksTwice(), refused=hr.BudgetError),
+    Bug(name="a question of the solver's own", caught_by="refused", solver=OwnQuestion(), refused=hr.ConfigError),
+    Bug(name="code among the arguments", caught_by="refused", solver=CodeForValues(), refused=hr.ConfigError),
     Bug(name="user rows in the release", caught_by="refused", solver=UserRows(), refused=hr.ReleaseError),
 ]
+
+
+QUESTIONS = tuple(
+    kind
+    for kind in list(globals().values())
+    if isinstance(kind, type) and issubclass(kind, Query) and kind.__module__ == __name__ and kind is not NoNoise
+)
+"""What the tests put on the closed list; one stays off it, to be refused."""
 
 
 # --- a mechanism that is no solver ------------------------------------------------------------------

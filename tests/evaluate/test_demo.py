@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from typer.testing import CliRunner
 
 import hushrec as hr
+from hushrec.cli import app
 from hushrec.errors import DataError
 from hushrec.evaluate import demo, plots
 
@@ -35,6 +39,16 @@ def test_release_and_picture_are_written_and_the_guarantee_holds(shown):
     assert (release.guarantee.epsilon, release.guarantee.void) == (demo.EPSILON, False)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert shown.remark == ""
+
+
+def test_the_figures_are_to_be_had_as_json(shown, monkeypatch):
+    monkeypatch.setattr(demo, "run_demo", lambda folder: shown)
+    printed = json.loads(CliRunner().invoke(app, ["demo", "--json"]).stdout)
+    assert printed["rmse"] == pytest.approx(shown.errors)
+    assert printed["one_user"][0] == dict(zip(("item", "rating", "predicted"), shown.one_user[0], strict=True))
+    assert [(one["item"], one["score"]) for one in printed["recommended"]] == shown.recommended
+    assert printed["card"]["epsilon"] == demo.EPSILON
+    assert printed["files"] == [str(path) for path in shown.files]
 
 
 def test_without_matplotlib_it_says_so_and_goes_on(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from hushrec.evaluate.plots import PlotSpec, draw
 from hushrec.evaluate.tables import Table, summarise
 
 
-def toy(calls, fail_at=None):
+def toy(calls, fail_at=None, **more):
     def cells(options):
         return [
             {"method": method, "epsilon": epsilon, "seed": options.seed + run}
@@ -26,7 +26,7 @@ def toy(calls, fail_at=None):
         return {"rmse": 1 / (cell["epsilon"] or 4) + 0.01 * cell["seed"], "worst": float("inf")}
 
     plot = PlotSpec(x="epsilon", y="rmse", log_x=True)
-    return Experiment(name="toy", title="Toy", about="Made up.", cells=cells, run=run, plot=plot)
+    return Experiment(name="toy", title="Toy", about="Made up.", cells=cells, run=run, plot=plot, **more)
 
 
 def test_every_cell_is_run_once_and_written_down(tmp_path):
@@ -76,7 +76,50 @@ def test_results_of_other_options_are_not_mixed(tmp_path):
     run_experiment(toy([]), Options(out=tmp_path))
     for other in ({"quick": True}, {"tuned": True}, {"data": tmp_path}):
         with pytest.raises(ConfigError, match=r"other data or other options"):
-            run_experiment(toy([]), Options(out=tmp_path, **other))
+            run_experiment(toy([], tunable=True), Options(out=tmp_path, **other))
+
+
+def test_data_are_told_apart_by_what_they_hold_not_by_their_names(tmp_path):
+    """Two folders of one name and one size are other data; the same data in another place are the same."""
+    folders = [tmp_path / str(number) / "ratings" for number in range(3)]
+    for folder, content in zip(folders, ("1,2,3", "1,2,4", "1,2,3"), strict=True):
+        (folder / "part").mkdir(parents=True)
+        (folder / "part" / "a.csv").write_text(content)
+    out = tmp_path / "out"
+    run_experiment(toy([]), Options(out=out, data=folders[0]))
+    with pytest.raises(ConfigError, match=r"other data or other options"):
+        run_experiment(toy([]), Options(out=out, data=folders[1]))
+    assert run_experiment(toy([]), Options(out=out, data=folders[2])).ran == 0
+    files = [folder / "part" / "a.csv" for folder in folders]
+    run_experiment(toy([]), Options(out=tmp_path / "files", data=files[0]))
+    with pytest.raises(ConfigError, match=r"other data or other options"):
+        run_experiment(toy([]), Options(out=tmp_path / "files", data=files[1]))
+
+
+def test_results_inside_the_folder_of_the_data_are_no_data(tmp_path):
+    (tmp_path / "a.csv").write_text("1,2,3")
+    for out in (tmp_path, tmp_path / "results"):
+        assert run_experiment(toy([]), Options(out=out, data=tmp_path)).ran == 12
+        assert run_experiment(toy([]), Options(out=out, data=tmp_path)).ran == 0
+
+
+def test_a_run_that_failed_before_its_first_result_leaves_nothing_behind(tmp_path):
+    (tmp_path / "a.csv").write_text("1")
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(toy([], fail_at=0), Options(out=tmp_path / "out", data=tmp_path / "a.csv"))
+    assert list((tmp_path / "out").iterdir()) == []
+    assert run_experiment(toy([]), Options(out=tmp_path / "out")).ran == 12
+
+
+def test_a_file_with_a_header_alone_stops_nobody(tmp_path):
+    (tmp_path / "toy.jsonl").write_text('{"experiment": "toy", "data": ["other"], "tuned": false, "quick": true}\n')
+    assert run_experiment(toy([]), Options(out=tmp_path)).ran == 12
+    assert run_experiment(toy([]), Options(out=tmp_path)).ran == 0
+
+
+def test_a_data_path_with_nothing_there_is_one_sentence(tmp_path):
+    with pytest.raises(ConfigError, match=r"There is nothing at"):
+        run_experiment(toy([]), Options(out=tmp_path, data=tmp_path / "missing"))
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", "{}", "\xff"])
@@ -89,8 +132,33 @@ def test_a_damaged_file_is_refused(tmp_path, line):
 
 
 def test_a_tuned_run_says_that_tuning_was_not_charged(tmp_path):
-    run_experiment(toy([]), Options(out=tmp_path, tuned=True))
+    outcome = run_experiment(toy([], tunable=True), Options(out=tmp_path, tuned=True))
     assert "not charged" in (tmp_path / "toy.md").read_text()
+    assert any("not charged" in remark for remark in outcome.remarks)
+    assert not any("defaults" in remark for remark in outcome.remarks)
+    usual = run_experiment(toy([], tunable=True), Options(out=tmp_path / "usual"))
+    assert [remark for remark in usual.remarks if "defaults" in remark]
+    assert "not charged" not in (tmp_path / "usual" / "toy.md").read_text()
+
+
+def test_options_that_an_experiment_would_ignore_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"^toy has no grid of hyper-parameters to try, so tuned must be left out\.$"):
+        run_experiment(toy([]), Options(out=tmp_path, tuned=True))
+    fixed = toy([], fixed_epsilon="is without privacy")
+    with pytest.raises(ConfigError, match=r"^toy is without privacy, so epsilon must be left out, not \(3\.0,\)\.$"):
+        run_experiment(fixed, Options(out=tmp_path, epsilons=(3.0,)))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("name", "tunable"), [("fw-jester", True), ("fw-slope", False), ("dplmc-noisy", False)])
+def test_only_experiments_with_a_grid_are_tunable(name, tunable):
+    assert experiments.find_experiment(name).tunable == tunable
+
+
+@pytest.mark.parametrize("name", ["dplmc-rate", "dplmc-rank"])
+def test_experiments_with_their_own_epsilon_take_no_other(name, tmp_path):
+    with pytest.raises(ConfigError, match="epsilon must be left out"):
+        run_experiment(experiments.find_experiment(name), Options(out=tmp_path, quick=True, epsilons=(3.0,)))
 
 
 def test_the_summary_is_mean_and_deviation_over_seeds():

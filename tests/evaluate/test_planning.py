@@ -1,6 +1,7 @@
 """Plans: what they foretell against what generated ratings then give, and what they say."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import hushrec as hr
 from hushrec.cli import app
 from hushrec.data.synthetic import surrogate
 from hushrec.errors import ConfigError
-from hushrec.evaluate.planning import Forecast, ItemMeansOnly, check_plan, chosen_solver
+from hushrec.evaluate.planning import Forecast, ItemMeansOnly, Plan, check_plan, chosen_solver
 from hushrec.privacy.accounting import gaussian_epsilon
 
 SHAPE = {"users": 3000, "items": 60, "ratings_per_user": 20.0, "value_range": (1.0, 5.0)}
@@ -92,6 +93,18 @@ def test_gains_and_users_needed(made):
     assert "Half" not in made_up(made, (0.9, 0.85, 0.81)).advice
 
 
+def test_a_model_that_does_best_with_noise_is_measured_against_that(made):
+    """Without noise a model of few ratings may overfit; that says nothing against the one with noise."""
+    plan = replace(made_up(made, (1.0, 0.95, 0.85)), non_private=1.2)
+    assert [round(plan.gain(one), 6) for one in plan.forecasts] == [0.0, round(0.05 / 0.15, 6), 1.0]
+    assert plan.best == 0.85
+    assert "33% of the way to 0.85 (best at any ε)" in plan.advice
+    assert plan.table().rows[0]["best at any ε"] == 0.85
+    assert (plan.to_dict()["best"], plan.to_dict()["non_private"]) == (0.85, 1.2)
+    noisy_means = replace(plan, exact_means=0.8)  # no model passes exact means, but one passes the noisy ones
+    assert 0.0 < noisy_means.gain(noisy_means.expected) < 1.0
+
+
 def test_check_plan_tells_level_from_shape(made):
     foretold = {one.epsilon: one.rmse for one in made.forecasts}
     found = check_plan(made, {epsilon: 1.1 * error for epsilon, error in foretold.items()})
@@ -128,7 +141,17 @@ def test_the_scaled_budget_raises_mu(made):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"users": 0}, {"items": 2.5}, {"ratings_per_user": 100.0}, {"budget": hr.NonPrivate()}, {"seed": -1}]
+    "wrong",
+    [
+        {"users": 0},
+        {"items": 2.5},
+        {"ratings_per_user": 100.0},
+        {"ratings_per_user": math.nan},
+        {"ratings_per_user": "8"},
+        {"budget": hr.NonPrivate()},
+        {"seed": -1},
+        {"solver": hr.ImplicitPosterior()},
+    ],
 )
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ConfigError):
@@ -146,3 +169,44 @@ def test_the_command_prints_a_table_and_draws(tmp_path):
     done = CliRunner().invoke(app, ["plan", *shape, "--at", "4", "--json"])
     assert np.isfinite(json.loads(done.stdout)["non_private"])
     assert CliRunner().invoke(app, ["plan", *shape[:6]]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--plot", "plan.txt"], "must end in .png"),
+        (["--plot", "no/such/folder/plan.png"], "No picture can be written"),
+        (["--ratings-per-user", "nan"], "ratings_per_user must be"),
+        (["--solver", "implicit-posterior"], "ranks items"),
+        (["--solver", "onebit"], "protects single ratings"),
+    ],
+)
+def test_what_cannot_be_planned_or_drawn_is_one_sentence(tmp_path, monkeypatch, option, said):
+    monkeypatch.chdir(tmp_path)
+    words = ["plan", "--users", "60", "--items", "6", "--ratings-per-user", "3", "--value-range", "1", "5", *option]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_anything_is_simulated(monkeypatch):
+    from hushrec.evaluate import planning
+
+    monkeypatch.setattr(planning, "surrogate", None)
+    words = ["plan", "--users", "60", "--items", "6", "--ratings-per-user", "3", "--value-range", "1", "5"]
+    done = CliRunner().invoke(app, [*words, "--plot", "plan.txt"])
+    assert done.exit_code == 2
+    assert "must end in" in done.output
+
+
+def test_the_table_is_printed_before_it_is_drawn(tmp_path, monkeypatch):
+    """What was simulated is not lost where the picture fails after all."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Plan, "plot", full)
+    words = ["plan", "--users", "60", "--items", "6", "--ratings-per-user", "3", "--value-range", "1", "5"]
+    done = CliRunner().invoke(app, [*words, "--solver", "svd", "--plot", str(tmp_path / "plan.png")])
+    assert done.exit_code == 2
+    assert "item means only" in done.output

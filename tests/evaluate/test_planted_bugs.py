@@ -6,12 +6,18 @@ import numpy as np
 import pytest
 
 import hushrec as hr
-from evaluate.planted_bugs import BUGS, Sketch, estimate, paper_output_mechanism
+from enlisting import enlist
+from evaluate.planted_bugs import BUGS, QUESTIONS, Eavesdropper, Sketch, estimate, paper_output_mechanism
 from hushrec.evaluate.audit import audit
 from hushrec.evaluate.audit.black_box import check_mechanism
 
 CHEAP = ("neighbours", "noise", "replay")
 BUDGET = {relation: hr.Budget(4.0, 1e-6, relation=relation) for relation in ("replace-one", "add-remove")}
+
+
+@pytest.fixture(autouse=True)
+def broken_questions_are_answered(monkeypatch):
+    enlist(monkeypatch, *QUESTIONS)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
@@ -25,6 +31,45 @@ def test_a_planted_bug_is_caught(bug):
     else:
         report = run()
         assert bug.caught_by in {finding.check for finding in report.broken}, str(report)
+    assert Eavesdropper.heard == []
+
+
+def statistical(bug, trainings, checks):
+    return audit(bug.solver, BUDGET[bug.relation], curator=bug.curator, checks=checks, trainings=trainings, seed=1)
+
+
+def named(name):
+    return next(bug for bug in BUGS if bug.name == name)
+
+
+@pytest.mark.parametrize(
+    "name", ["noise skipped when a setting is unset", "no noise on the diagonal", "seeded noise", "clip off, Gram"]
+)
+def test_the_black_box_alone_catches_what_makes_noise_too_small(name):
+    report = statistical(named(name), 40, ("black-box",))
+    assert "black box" in {finding.check for finding in report.broken}, str(report)
+
+
+def test_one_answer_without_noise_is_not_drowned_by_the_others():
+    """Weighted by the noise that was declared, the Gram without any tells no more than the other answers let it."""
+    report = statistical(named("noise skipped when a setting is unset"), 40, ("black-box",))
+    (whole,) = [finding for finding in report.findings if finding.name == "whole transcript"]
+    assert whole.figures["auc"] == 1.0
+
+
+def test_one_training_shows_that_noise_is_missing():
+    bug = named("noise skipped when a setting is unset")
+    for solver, broken in ((bug.solver, True), (Sketch(), False)):
+        report = audit(solver, hr.Budget(1.0, 1e-6), checks=("one-run",), canaries=300, seed=1)
+        assert report.passed is not broken, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.also], ids=lambda bug: bug.name)
+def test_the_statistical_checks_catch_what_the_table_says(bug):
+    checks = tuple(check.replace(" ", "-") for check in bug.also)
+    report = statistical(bug, 350, checks)
+    assert {finding.check for finding in report.broken} == set(bug.also), str(report)
 
 
 @pytest.mark.parametrize("relation", sorted(BUDGET))
@@ -47,10 +92,12 @@ def test_the_list_is_long_enough_and_documented():
     assert len(BUGS) >= 14
     page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
     table = {
-        line.split("|")[1].strip(): line.split("|")[2].strip() for line in page.splitlines() if line.count("|") > 3
+        line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:4]]
+        for line in page.splitlines()
+        if line.count("|") > 4
     }
     for bug in BUGS:
-        assert table[bug.name.replace("|", "")] == bug.caught_by
+        assert table[bug.name.replace("|", "")] == [bug.caught_by, ", ".join(bug.also)]
 
 
 def test_the_output_mechanism_of_the_one_bit_paper_is_caught():

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from hushrec.evaluate import plots
 from hushrec.evaluate.plots import PlotSpec, draw, draw_demo
 from hushrec.evaluate.tables import Table
 
@@ -43,3 +44,44 @@ def test_without_matplotlib_nothing_is_drawn(tmp_path, monkeypatch):
     assert not draw(Table(columns=("method",), rows=ROWS), SPEC, "A title", tmp_path / "a.png")
     assert not draw_demo({1.0: 0.9}, {}, 0.2367, tmp_path / "demo.png")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    """The figures that get drawn."""
+    made, real = [], plots._figure
+    monkeypatch.setattr(plots, "_figure", lambda *size: made.append(real(*size)) or made[-1])
+    return made
+
+
+def test_values_of_two_columns_get_panels_of_their_own_with_the_same_colours(tmp_path, pictures):
+    rows = [{**row, "link": link, "kind": kind} for row in [*ROWS, LEVEL] for link in "ab" for kind in "xyz"]
+    rows = [row for row in rows if (row["method"], row["link"]) != ("means", "a")]
+    spec = PlotSpec(x="epsilon", y="rmse", down="kind", across="link")
+    assert draw(Table(columns=("method",), rows=rows), spec, "A title of many words " * 8, tmp_path / "a.png")
+    (figure,) = pictures
+    headings = [axes.get_title(loc="left") for axes in figure.axes[:3]]
+    assert headings == ["kind: x, link: a", "kind: x, link: b", "kind: y, link: a"]
+    shown = [{box.get_label(): box[0].get_color() for box in axes.containers} for axes in figure.axes]
+    assert [set(names) for names in shown] == [{"SVD"}, {"SVD", "means"}] * 3
+    assert len({names["SVD"] for names in shown}) == 1
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {"SVD", "means", "not private"}
+
+
+def test_long_titles_stay_inside_the_picture(tmp_path, pictures):
+    for methods, words in (
+        ("ab", "Eight words that say what is drawn here"),
+        ("abcdefgh", "And where the legend is beside"),
+    ):
+        rows = [{"method": name, "epsilon": 1.0, "rmse": 1.0} for name in methods]
+        draw(Table(columns=("method",), rows=rows), SPEC, f"{words}, " * 4, tmp_path / "a.png")
+        (axes,) = pictures[-1].axes
+        title = next(one for one in (axes._left_title, axes.title) if one.get_text())
+        assert title.get_window_extent().x1 < pictures[-1].bbox.x1
+
+
+def test_only_the_nearest_value_is_drawn_and_what_has_none():
+    table = Table(columns=(), rows=[{"epsilon": epsilon} for epsilon in (None, 2.0, 3.5, 8.0)])
+    spec = PlotSpec(x="epsilon", y="rmse", nearest=("epsilon", 4.0))
+    assert [row["epsilon"] for row in plots._drawn(table, spec)] == [None, 3.5]
+    assert plots._drawn(Table(columns=(), rows=table.rows[:1]), spec) == table.rows[:1]

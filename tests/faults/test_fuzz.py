@@ -14,9 +14,10 @@ import run
 import targets as made
 
 FILES = ["release file", "ledger file", "table .csv", "table .tsv", "table .txt", "table .parquet", "table .csv.gz"]
-FILES += ["own .csv", "own .json"]
+FILES += ["own .csv", "own .json", "randomized table", "randomized folder"]
 OTHERS = ["data set ml-100k", "data set ml-1m", "data set ml-25m", "data set jester-1", "data set restaurant"]
-OTHERS += ["command line"]
+OTHERS += ["data set netflix", "data set yahoo-music", "data set yahoo-music-r2", "data set yahoo-music-r3"]
+OTHERS += ["resume folder", "command line"]
 QUICK = {"release file": 300, "ledger file": 300, "command line": 25}
 EXAMPLES = 15 if os.environ.get("HYPOTHESIS_PROFILE", "default") == "default" else 20_000
 HYPOTHESIS = settings(

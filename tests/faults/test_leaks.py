@@ -21,6 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hushrec as hr
+from enlisting import enlist
 from hushrec.cli import app
 from hushrec.data.own import read_own
 from hushrec.evaluate.audit import audit
@@ -129,6 +130,52 @@ def test_a_fit_on_the_command_line_writes_and_says_nothing(place, table, solver)
         assert leaks(content) == [], path
 
 
+@pytest.mark.parametrize("mechanism", ["input", "objective", "gradient", "output"])
+def test_a_fit_of_signs_writes_and_says_nothing_but_signs(place, mechanism):
+    data, out = place
+    words = ["fit", data / "names.csv", "--value-range", 0, 10, "--epsilon", 50, "--delta", 1e-6, "--solver", "onebit"]
+    words += ["--mechanism", mechanism, "--set", "threshold=5", "--ledger", out / "ledger", "--resume", out / "run"]
+    done = CliRunner().invoke(app, [str(word) for word in [*words, "-o", out / "model.hush", "--json"]])
+    assert done.exit_code == 0, done.output
+    shown = done.output
+    for command in (["explain", out / "model.hush"], ["ledger", "show", out / "ledger"]):
+        shown += CliRunner().invoke(app, [str(word) for word in command]).output
+    assert leaks(shown.encode()) == []
+    written = everything_written(out)
+    assert len(written) >= 4
+    for path, content in written:
+        assert leaks(content) == [], path
+
+
+def test_what_a_device_sends_holds_signs_and_no_value(place):
+    data, out = place
+    own = data / "own.csv"
+    own.write_text("".join(f"{item},{value}\n" for item, value in zip(ITEMS, VALUES, strict=False)))
+    words = ["randomize", own, "--epsilon", 2, "--threshold", 5, "-o", out / "to-send.csv"]
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    assert leaks(done.output.encode() + (out / "to-send.csv").read_bytes()) == []
+
+
+@pytest.mark.parametrize(
+    "candidates", [[hr.SVD(rank=1), hr.Posterior()], [hr.ImplicitPosterior()]], ids=["good", "bad"]
+)
+def test_a_tuning_writes_and_says_nothing(place, candidates):
+    data, out = place
+    ratings = hr.read(data / "ratings.csv", value_range=RANGE)
+
+    def tuned():
+        settings = {"trials_mean": 3.0, "ledger": out / "ledger"}
+        release = hr.tune(ratings, candidates, hr.Budget(50.0, 1e-6), **settings)
+        release.save(out / "model.hush")
+        print(release, release.card(), release.guarantee)
+
+    assert leaks(heard(tuned)) == []
+    for path, content in everything_written(out):
+        assert leaks(content) == [], path
+    assert (out / "model.hush").exists() == (len(candidates) == 2)
+
+
 def test_a_process_says_nothing_even_when_it_is_debugged(place):
     data, out = place
     (data / "bad" / "cut.csv").write_bytes((data / "ratings.csv").read_bytes()[:300] + b',"x')
@@ -224,7 +271,8 @@ class Starving(queries.ItemCounts):
 
 
 @pytest.mark.parametrize("query", [Quoting(), Starving()], ids=["failing", "starving"])
-def test_an_engine_that_fails_does_not_hang_on_to_what_it_saw(place, query):
+def test_an_engine_that_fails_does_not_hang_on_to_what_it_saw(place, query, monkeypatch):
+    enlist(monkeypatch, type(query))
     data, _ = place
     ratings = hr.read(data / "ratings.csv", value_range=RANGE)
     curator = Curator(ratings, hr.Budget(1.0, 1e-6))

@@ -39,7 +39,7 @@ class Place:
         self.ledger, self.run, self.model = self.root / "ledger", self.root / "run", self.root / "model.hush"
 
     def fit(self, engine=None):
-        ledger = hr.Ledger.open(self.ledger, total=TOTAL)
+        ledger = hr.Ledger.open(self.ledger, total=TOTAL, simulation=True)
         release = hr.fit(RATINGS, SOLVER, BUDGET, seed=7, ledger=ledger, resume=self.run, engine=engine)
         release.save(self.model)
 
@@ -218,7 +218,7 @@ def read_only():
         action()
 
     def kill(place):
-        hr.Ledger.open(place.ledger, total=TOTAL)
+        hr.Ledger.open(place.ledger, total=TOTAL, simulation=True)
         place.ledger.chmod(0o444)
         place.root.chmod(0o555)
         codes.append(wait(forked(lambda: as_nobody(place.fit))))

@@ -15,7 +15,6 @@ from hushrec.errors import BudgetError, ConfigError, ReleaseError
 from hushrec.privacy import accounting
 from hushrec.privacy.accounting import (
     Budget,
-    Guarantee,
     Ledger,
     LedgerEntry,
     NonPrivate,
@@ -26,6 +25,7 @@ from hushrec.privacy.accounting import (
     gaussian_scale,
     laplace_scale,
 )
+from hushrec.privacy.guarantee import Guarantee
 
 VECTORS = [
     (0.1, 1e-6, 0.0275446502),

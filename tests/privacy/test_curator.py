@@ -1,15 +1,30 @@
 """The one door: what is refused is refused unread, what is answered is in the ledger, and the sums are exact."""
 
+import inspect
 import math
 
 import numpy as np
 import pytest
-from query_examples import EXAMPLES, ITEMS
+from query_examples import EXAMPLES, ITEMS, PAST
 
-from hushrec import Budget, BudgetError, LocalEngine, NonPrivate
+from enlisting import enlist
+from hushrec import Budget, BudgetError, ConfigError, LocalEngine, NonPrivate
+from hushrec.onebit.links import Logistic
+from hushrec.privacy import closed_list, fits, queries, signs
 from hushrec.privacy.accounting import gaussian_epsilon
+from hushrec.privacy.closed_list import require_listed
 from hushrec.privacy.curator import Curator
-from hushrec.privacy.queries import ItemCounts, ResidualGram, UserCount
+from hushrec.privacy.fits import SeparableFit, TiltedFit
+from hushrec.privacy.queries import (
+    FactorGram,
+    FactorPath,
+    HeldOutErrors,
+    HoldOut,
+    ItemCounts,
+    ResidualGram,
+    UserCount,
+)
+from hushrec.privacy.signs import FlippedSigns, MeanValue, RatingQuery
 from making import random_ratings
 
 RATINGS = random_ratings(users=60, items=ITEMS, seed=5)
@@ -137,6 +152,113 @@ def test_the_number_of_users_is_private_under_add_remove_only():
     assert [entry.name for entry in private.ledger] == ["users"]
 
 
+class Exact(ItemCounts):
+    """A question of somebody's own."""
+
+    def add_noise(self, sums, sigma, bits):
+        pass
+
+
+class Tapped(np.ndarray):
+    """An array that could write down what it is combined with."""
+
+
+class Ruled(HoldOut):
+    """A rule of somebody's own, which would be shown the ratings."""
+
+
+def with_code_inside():
+    query = ItemCounts()
+    object.__setattr__(query, "add_noise", lambda sums, sigma, bits: None)
+    return query
+
+
+def gram_of(means):
+    return ResidualGram(bound=1.0, means=means, item_weights=np.ones(ITEMS))
+
+
+class Disguised(ItemCounts):
+    """Says that it lives where the closed list does."""
+
+
+Disguised.__module__, Disguised.__qualname__ = ItemCounts.__module__, ItemCounts.__qualname__
+
+ARRAYS = {"means": np.zeros(2), "loadings": np.ones((2, 1)), "precision": np.ones(1), "noise": np.ones(2)}
+HELD_OUT = {"bound": 1.0, "kind": "gaussian", "unit": 1.0, "most": 4.0, "count_weight": 0.3}
+FOREIGN = {
+    "a type of its own": Exact(),
+    "a type with a false address": Disguised(),
+    "no question at all": object(),
+    "an attribute with code": with_code_inside(),
+    "an array with code": gram_of(np.zeros(ITEMS).view(Tapped)),
+    "an array of objects": gram_of(np.array([lambda: None] * ITEMS)),
+    "a list": gram_of([0.0] * ITEMS),
+    "a rule with code": HeldOutErrors(**HELD_OUT, hold_out=Ruled(salt=1, share=0.5), arrays=ARRAYS, settings={}),
+    "code in a mapping": HeldOutErrors(
+        **HELD_OUT, hold_out=HoldOut(salt=1, share=0.5), arrays=ARRAYS | {"means": print}, settings={}
+    ),
+    "a path with code": FactorGram(bound=1.0, past=type("Path", (FactorPath,), {})(**vars(PAST))),
+    "signs by a link of its own": SeparableFit(threshold=3.0, link=type("Own", (Logistic,), {})(), ridge=0.5),
+}
+
+
+@pytest.mark.parametrize("query", FOREIGN.values(), ids=FOREIGN)
+def test_what_is_not_on_the_closed_list_is_refused_unread_and_unpaid(query):
+    asked = curator(
+        Budget(1.0, 1e-6, unit="rating" if isinstance(query, RatingQuery) else "user"), engine=ForbiddenEngine()
+    )
+    asked.plan({"q": 0.5})
+    with pytest.raises(ConfigError, match="no data was read"):
+        asked.release("q", query)
+    assert len(asked.ledger) == 0
+
+
+@pytest.mark.parametrize("query", EXAMPLES, ids=lambda q: type(q).__name__)
+def test_every_query_of_the_closed_list_is_on_it(query):
+    require_listed(query)
+
+
+def test_the_closed_list_holds_concrete_questions_of_the_trusted_folder_alone():
+    assert {UserCount, ItemCounts, MeanValue, FlippedSigns} <= closed_list.QUERIES
+    assert {kind.__module__ for kind in closed_list.QUERIES} == {queries.__name__, signs.__name__}
+    assert not any(inspect.isabstract(kind) for kind in closed_list.QUERIES)
+    assert {SeparableFit, TiltedFit} <= closed_list.questions(fits)
+
+
+def test_only_a_plain_rule_holds_ratings_out():
+    with pytest.raises(ConfigError, match="HoldOut"):
+        curator().hold_out(Ruled(salt=1, share=0.5))
+
+
+@pytest.mark.parametrize("chosen", [[-1], [99], [2, 1], [1, 1], [], [[1]], [1.0], [True], np.array([2, 1], np.uint8)])
+def test_narrow_takes_increasing_positions_alone(chosen):
+    with pytest.raises(ConfigError, match="increasing positions"):
+        curator().narrow(np.array(chosen))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-14, 1e-300), (1e-9, 1e-12)])
+def test_a_hopeless_budget_is_refused_before_anything_is_planned(epsilon, delta):
+    with pytest.raises(ConfigError, match=f"epsilon = {epsilon:g} with delta = {delta:g} is too small"):
+        curator(Budget(epsilon, delta))
+
+
+@pytest.mark.parametrize("query", [ItemCounts(), FactorGram(bound=1.0, past=PAST)], ids=["sum", "Gram"])
+def test_a_share_that_is_too_small_for_the_sampler_is_refused_unpaid(query):
+    asked = curator(Budget(1e-7, 1e-9), engine=ForbiddenEngine())
+    asked.plan({"q": 1e-12})
+    with pytest.raises(ConfigError, match="epsilon must be larger"):
+        asked.release("q", query)
+    assert len(asked.ledger) == 0
+
+
+def test_a_rating_budget_that_is_too_small_for_the_sampler_is_refused_unpaid():
+    asked = curator(Budget(1e-13, unit="rating"))
+    asked.plan({"mean": 1.0})
+    with pytest.raises(ConfigError, match="epsilon must be larger"):
+        asked.release("mean", MeanValue())
+    assert len(asked.ledger) == 0
+
+
 def test_unseeded_noise_differs_from_run_to_run_and_seeded_noise_does_not():
     def answer(seed):
         asked = curator(seed=seed)
@@ -159,7 +281,7 @@ def test_narrowing_keeps_the_chosen_items_in_every_later_answer():
     assert after[0] == 60
 
 
-def test_a_failure_in_the_user_half_releases_nothing_and_quotes_nothing():
+def test_a_failure_in_the_user_half_releases_nothing_and_quotes_nothing(monkeypatch):
     from dataclasses import dataclass
 
     from hushrec import EngineError
@@ -169,6 +291,7 @@ def test_a_failure_in_the_user_half_releases_nothing_and_quotes_nothing():
         def blocks(self, rows, cache):
             raise ValueError(f"user with rating {rows.values[0]}")
 
+    enlist(monkeypatch, Broken)
     asked = curator()
     asked.plan({"q": 1.0})
     with pytest.raises(EngineError) as caught:

@@ -33,12 +33,12 @@ def ledger(path):
 
 
 def test_a_ledger_is_found_again_as_it_was_left(ledger, path):
-    ledger.open_run("a", hr.Budget(1.0, 1e-6), "SVD", seeded=True)
+    ledger.open_run("a", hr.Budget(1.0, 1e-6), "SVD")
     ledger.spend("a", entry())
     book = hr.Ledger.open(path).read()
     run = book.runs["a"]
-    assert (run.solver, run.seeded, run.closed, list(run.spent)) == ("SVD", True, False, [entry()])
-    assert (run.budget, book.total) == (hr.Budget(1.0, 1e-6), TOTAL)
+    assert (run.solver, run.seeded, run.closed, list(run.spent)) == ("SVD", False, False, [entry()])
+    assert (run.budget, book.total, book.simulation) == (hr.Budget(1.0, 1e-6), TOTAL, False)
 
 
 def test_every_line_can_be_read_by_a_person_and_by_any_json_reader(ledger, path):
@@ -150,6 +150,20 @@ def test_a_closed_run_spends_no_more(ledger):
 def test_what_cannot_be_counted_is_refused(ledger, budget, sentence):
     with pytest.raises(ConfigError, match=sentence):
         ledger.open_run("a", budget)
+
+
+def test_a_total_without_delta_says_so_instead_of_that_it_is_full(path):
+    ledger = LedgerFile(path, hr.Budget(2.0))
+    with pytest.raises(ConfigError, match="has δ = 0, and this fit asks for δ = 1e-06"):
+        ledger.check(hr.Budget(1.0, 1e-6))
+    ledger.check(hr.Budget(1.0))
+
+
+def test_a_refusal_says_what_it_would_have_come_to(ledger):
+    ledger.open_run("a", hr.Budget(1.9, 1e-6))
+    both = gaussian_epsilon(math.hypot(gaussian_mu(1.9, 1e-6), gaussian_mu(1.0, 1e-5)), 1e-6)
+    with pytest.raises(BudgetError, match=f"together ε = {both:.6g} at δ = 1e-06; no data was read"):
+        ledger.check(hr.Budget(1.0, 1e-5))
 
 
 def test_a_total_is_chosen_once(ledger, path, tmp_path):

@@ -10,7 +10,7 @@ from scipy import stats
 from constants import ALPHA
 from hushrec.data.ratings import MAX_USERS
 from hushrec.errors import ConfigError
-from hushrec.privacy.forms import GramQuery
+from hushrec.privacy.forms import GramQuery, SumQuery
 from hushrec.privacy.noise import SeededBits
 from hushrec.privacy.queries import ItemCounts, ResidualGram, UserCount
 
@@ -60,8 +60,8 @@ def test_coordinates_counts_what_is_released(query):
     assert sum(int(np.count_nonzero(part)) for part in sums) == query.coordinates(ITEMS)
 
 
-@pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan])
-def test_a_bound_must_be_positive(bound):
+@pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan, 1e-101, 1e151, True, "1"])
+def test_a_bound_must_be_positive_and_of_a_size_that_floats_can_handle(bound):
     with pytest.raises(ConfigError, match="bound"):
         ItemCounts(bound=bound)
 
@@ -99,6 +99,21 @@ def test_sum_noise_has_the_declared_scale(wrong, accepted):
     sums = ItemCounts().zeros(2000, np.int64)
     ItemCounts().add_noise(sums, 1e6, SeededBits(3))
     assert (chi_squared_tail(sums[0], wrong * 1e6) > ALPHA) == accepted
+
+
+STACKED = [query for query in EXAMPLES if isinstance(query, SumQuery) and len(query.shapes(ITEMS)) > 1]
+
+
+@pytest.mark.parametrize(("wrong", "accepted"), [(1.0, True), (2 / 3, False), (3 / 2, False)])
+@pytest.mark.parametrize("query", STACKED, ids=lambda q: type(q).__name__)
+def test_every_block_of_a_sum_has_the_declared_noise(query, wrong, accepted):
+    """The same deviation on each block, by itself: in an average the large ones would hide a small one."""
+    bits, sigma, noise = SeededBits(5), 1e6, []
+    for _ in range(400 // min(math.prod(shape) for shape in query.shapes(ITEMS))):
+        noise.append(query.zeros(ITEMS, np.int64))
+        query.add_noise(noise[-1], sigma, bits)
+    for block in zip(*noise, strict=True):
+        assert (chi_squared_tail(np.ravel(block), wrong * sigma) > ALPHA) == accepted
 
 
 def test_noise_is_added_and_does_not_replace():

@@ -1,5 +1,6 @@
 """The journal: a run that goes on repeats no noise and no spend, and its folder holds released numbers only."""
 
+import errno
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import pytest
 
 import hushrec as hr
 from hushrec.errors import BudgetError, ConfigError
+from hushrec.privacy import durable
 from hushrec.privacy.curator import Curator
 from hushrec.privacy.journal import Journal
 from hushrec.privacy.queries import ItemCounts, UserCount
@@ -90,9 +92,42 @@ def test_an_answer_that_cannot_be_written_down_does_not_leave(tmp_path):
     curator = Curator(RATINGS, BUDGET, journal=journal)
     curator.plan({"users": 1.0})
     shutil.rmtree(tmp_path / "run")
-    with pytest.raises(BudgetError, match="nothing was released"):
+    with pytest.raises(BudgetError, match="the answer to 'users' was not released"):
         curator.release("users", UserCount())
     journal.close(False)
+
+
+def test_with_the_disk_full_each_refusal_says_what_is_true_there(tmp_path, monkeypatch):
+    """The ledger cannot grow from its k-th record on: which data were read, and what was released, by then."""
+    said = []
+    for records in range(6):
+        ledger = hr.Ledger.open(tmp_path / f"{records}.ledger", total=BUDGET)
+        place, left = tmp_path / f"run {records}", [records]
+
+        def write(handle, content, offset, write=durable.write_all, left=left):
+            left[0] -= 1
+            if left[0] < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            write(handle, content, offset)
+
+        monkeypatch.setattr(durable, "write_all", write)
+        CountingEngine.reads = 0
+        try:
+            ask(place, ledger=ledger)
+            said.append("")
+        except BudgetError as refusal:
+            said.append(str(refusal).partition("No space left on device; ")[2])
+        read_and_kept = CountingEngine.reads, len(list(place.glob("*.answer")))
+        assert read_and_kept == [(0, 0), (0, 0), (1, 0), (1, 1), (1, 1), (1, 2)][records], said
+        monkeypatch.undo()
+    assert said == [
+        "no data was read.",
+        "no data was read for 'counts'.",
+        "this answer to 'counts' was not released.",
+        "no data was read for 'users'.",
+        "this answer to 'users' was not released.",
+        "",
+    ]
 
 
 def test_an_answer_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
@@ -183,7 +218,7 @@ def test_a_refused_run_leaves_the_folder_free(tmp_path):
             Journal(BUDGET, folder=tmp_path / "run", ledger=ledger)
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}\n", b"\xff" * 50, b'{"checksum": "0"}\nabc'])
+@pytest.mark.parametrize("damage", [b"", b"{}\n", b"\xff" * 50, b'{"checksum": "0"}\nabc', b"7\n"])
 def test_a_damaged_answer_is_refused_not_answered_anew(tmp_path, damage):
     ask(tmp_path / "run", seed=0, labels=("counts",))
     (answer,) = (tmp_path / "run").glob("*.answer")
@@ -238,8 +273,34 @@ def test_the_folder_holds_what_left_and_nothing_else(tmp_path):
 
 def test_fit_starts_a_ledger_with_its_own_budget_as_the_total(tmp_path):
     hr.fit(RATINGS, hr.SVD(), BUDGET, ledger=tmp_path / "ledger")
-    with pytest.raises(BudgetError, match="pass the total; no data was read"):
+    with pytest.raises(BudgetError, match=r"pass the total.*; no data was read"):
         hr.fit(RATINGS, hr.SVD(), BUDGET, ledger=tmp_path / "ledger")
+
+
+def test_a_fit_starts_no_ledger_that_could_not_take_it(tmp_path):
+    for budget, options, sentence in ((BUDGET, {"seed": 1}, "seeded"), (hr.Budget(1.0), {}, "delta")):
+        with pytest.raises(ConfigError, match=sentence):
+            hr.fit(RATINGS, hr.SVD(), budget, ledger=tmp_path / "ledger", **options)
+        assert not (tmp_path / "ledger").exists()
+
+
+def test_seeded_fits_and_real_ones_never_stand_in_one_ledger(tmp_path):
+    """Whoever knows a seed takes the noise off: such a run would be admitted as private and is not."""
+    real = hr.Ledger.open(tmp_path / "real", total=BUDGET)
+    simulation = hr.Ledger.open(tmp_path / "simulation", total=BUDGET, simulation=True)
+    for ledger, seed in ((real, 3), (simulation, None)):
+        before = ledger.path.read_bytes()
+        for fit in (hr.fit, lambda r, s, b, **o: hr.tune(r, [s], b, **o)):
+            CountingEngine.reads = 0
+            with pytest.raises(ConfigError, match="simulation"):
+                fit(RATINGS, hr.SVD(), BUDGET, ledger=ledger, seed=seed, engine=CountingEngine())
+            assert CountingEngine.reads == 0
+        assert ledger.path.read_bytes() == before
+    hr.fit(RATINGS, hr.SVD(), BUDGET, ledger=simulation, seed=3)
+    assert [run.seeded for run in hr.Ledger.open(simulation.path).read().runs.values()] == [True]
+    for path, kind in ((real.path, True), (simulation.path, False)):
+        with pytest.raises(ConfigError, match="was started for"):
+            hr.Ledger.open(path, total=BUDGET, simulation=kind)
 
 
 def test_a_failed_fit_frees_what_it_set_aside_unless_it_can_go_on(tmp_path):

@@ -8,9 +8,10 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom, chi2
+from scipy.stats import chi2
+from scripted_bits import ScriptedBits
 
-from constants import ALPHA, NOISE_BINS, NOISE_SAMPLES, REPLAYED_SAMPLES, WRONG_FLIP_RATES, WRONG_SCALES
+from constants import ALPHA, NOISE_BINS, NOISE_SAMPLES, REPLAYED_SAMPLES, WRONG_SCALES
 from hushrec.errors import ConfigError
 from hushrec.privacy import noise
 from hushrec.privacy.noise import (
@@ -18,7 +19,6 @@ from hushrec.privacy.noise import (
     LARGEST_SCALE,
     SeededBits,
     SystemBits,
-    randomized_response,
     rounded_gaussian,
     rounded_laplace,
 )
@@ -37,17 +37,6 @@ class RecordingBits:
         words = self.source.words(count)
         self.drawn.extend(int(word) for word in words)
         return words
-
-
-class ScriptedBits:
-    """Hands out the given words and fails when they run out."""
-
-    def __init__(self, words):
-        self.left = list(words)
-
-    def words(self, count):
-        words, self.left = self.left[:count], self.left[count:]
-        return np.array(words, dtype=np.uint64)
 
 
 # --- the oracle -----------------------------------------------------------------------------------
@@ -112,7 +101,10 @@ def probability_below(kind, t):
 
 
 def chi_squared_p_value(kind, scale, samples):
-    """Compare bins cut at half-way points (so their probabilities are exact) with the samples in them."""
+    """Compare bins cut at half-way points (so their probabilities are exact) with the samples in them.
+
+    Two-sided: counts that are nearer to what is expected than chance allows are no noise either.
+    """
     quantiles = np.arange(1, NOISE_BINS) / NOISE_BINS
     centres = (
         ndtri(quantiles)
@@ -126,7 +118,8 @@ def chi_squared_p_value(kind, scale, samples):
     expected = np.diff(edges) * len(samples)
     keep = expected > 5
     statistic = np.sum((counts - expected)[keep] ** 2 / expected[keep])
-    return chi2.sf(statistic, np.count_nonzero(keep) - 1)
+    freedom = np.count_nonzero(keep) - 1
+    return 2 * min(chi2.sf(statistic, freedom), chi2.cdf(statistic, freedom))
 
 
 SCALES = [0.3, 1.0, 3.7, 2.0**20]
@@ -156,6 +149,18 @@ def test_other_mistakes_fail_too(kind):
     for wrong in (np.abs(samples), samples + 1, np.trunc(3.7 * floats), np.floor(3.7 * floats)):
         assert chi_squared_p_value(kind, 3.7, wrong) < ALPHA
     assert chi_squared_p_value(kind, 3.7, np.rint(3.7 * floats)) > ALPHA
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_that_are_too_even_fail(kind):
+    """A part of the samples stratified, one from each of as many equal parts of the distribution; the rest sound."""
+    generator = np.random.default_rng(7)
+    for stratified in (NOISE_SAMPLES, NOISE_SAMPLES * 4 // 5):
+        uniform = generator.random(NOISE_SAMPLES)
+        uniform[:stratified] = (np.arange(stratified) + uniform[:stratified]) / stratified
+        tails = np.minimum(uniform, 1 - uniform)
+        floats = ndtri(uniform) if kind == "gaussian" else np.sign(uniform - 0.5) * -np.log(2 * tails)
+        assert chi_squared_p_value(kind, 1000.0, np.rint(1000.0 * floats)) < ALPHA
 
 
 def test_neighbouring_samples_are_uncorrelated():
@@ -281,53 +286,11 @@ def test_bad_sizes_seeds_and_sources_are_refused():
         rounded_gaussian(1.0, 2, ScriptedBits([1]))
 
 
-# --- randomized response --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
-def test_flip_frequency(epsilon):
-    def two_sided(rate):
-        flips = randomized_response(np.zeros(NOISE_SAMPLES, dtype=np.int8), epsilon, SeededBits(9)).sum()
-        return 2 * min(binom.cdf(flips, NOISE_SAMPLES, rate), binom.sf(flips - 1, NOISE_SAMPLES, rate))
-
-    rate = 1 / (1 + math.exp(epsilon))
-    assert two_sided(rate) > ALPHA
-    for factor in WRONG_FLIP_RATES:
-        assert two_sided(min(1.0, rate * factor)) < ALPHA
-
-
-@pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 7.5, 60.0, 700.0])
-@pytest.mark.parametrize("agreeing_words", [0, 1, 2, 5])
-def test_flip_threshold_is_exact(epsilon, agreeing_words):
-    bit_count = 64 * (agreeing_words + 1)
-    with mpmath.workdps(600):
-        threshold = int(mpmath.floor(mpmath.ldexp(1 / (1 + mpmath.exp(mpmath.mpf(epsilon))), bit_count)))
-    for numerator, flipped in ((threshold - 1, 1), (threshold + 1, 0)):
-        if numerator >= 0:
-            words = [(numerator >> shift) & (2**64 - 1) for shift in range(0, bit_count, 64)][::-1]
-            assert randomized_response(np.array([0]), epsilon, ScriptedBits(words))[0] == flipped
-            assert randomized_response(np.array([1]), epsilon, ScriptedBits(words))[0] == 1 - flipped
-
-
-def test_response_keeps_type_and_shape_and_the_argument():
-    for dtype in (bool, np.int8, np.uint64, np.int64):
-        values = np.ones((3, 5), dtype=dtype)
-        answers = randomized_response(values, 0.1, SeededBits(1))
-        assert (answers.dtype, answers.shape) == (values.dtype, values.shape)
-        assert values.all()
-        assert not answers.all()
-    assert randomized_response(np.ones(4, bool), math.inf, ScriptedBits([])).all()
-    assert randomized_response(np.ones(0, bool), 1.0, ScriptedBits([])).shape == (0,)
-    assert randomized_response(np.ones(9, bool), 1e308, SeededBits(0)).all()
-
-
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, "1"])
-def test_response_refuses_bad_epsilon(epsilon):
-    with pytest.raises(ConfigError, match="epsilon"):
-        randomized_response(np.array([0]), epsilon, SeededBits(0))
-
-
-@pytest.mark.parametrize("values", [[2], [-1], [0.5], ["a"]])
-def test_response_refuses_other_values_without_showing_them(values):
-    with pytest.raises(ConfigError, match="something else than 0 and 1"):
-        randomized_response(np.array(values), 1.0, SeededBits(0))
+def test_seeded_noise_shares_nothing_with_data_of_the_same_seed():
+    """`hr.synthetic(seed=7)` draws from default_rng(7): its noise-free twin must not be the noise of fit(seed=7)."""
+    for seed in (0, 7, 12345):
+        noise = SeededBits(seed).words(2000)
+        assert np.array_equal(noise, SeededBits(seed).words(2000))
+        data = np.random.default_rng(seed).bit_generator.random_raw(100_000)
+        assert len(np.intersect1d(noise, data)) == 0
+        assert len(np.intersect1d(noise, SeededBits(seed + 1).words(2000))) == 0

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import hushrec as hr
-from hushrec.privacy.accounting import Guarantee, Ledger, LedgerEntry
+from hushrec.privacy.accounting import Ledger, LedgerEntry
+from hushrec.privacy.guarantee import Guarantee
 from hushrec.release.card import WIDTH, attacker, describe, text
 
 ITEMS = 6

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from hushrec import ConfigError, DataError, Release
-from hushrec.privacy.accounting import Guarantee, Ledger
+from hushrec.privacy.accounting import Ledger, LedgerEntry
+from hushrec.privacy.guarantee import Guarantee
 
 RNG = np.random.default_rng(0)
 N, R = 9, 3
@@ -14,7 +15,8 @@ ARRAYS = {
     "precision": np.array([4.0, 1.0, 1.0]),
     "noise": np.full(N, 0.7),
 }
-GUARANTEE = Guarantee(epsilon=1.0, delta=1e-6, unit="user", relation="replace-one", model="joint", ledger=Ledger())
+SPENT = Ledger((LedgerEntry("gram", "gaussian", sensitivity=1.0, scale=20.0, share=1.0, coordinates=9),))
+GUARANTEE = Guarantee(epsilon=1.0, delta=1e-6, unit="user", relation="replace-one", model="joint", ledger=SPENT)
 
 
 def release(items=None, **changes) -> Release:
@@ -91,8 +93,9 @@ def test_unknown_items_can_be_ignored():
 def test_settings_are_checked():
     with pytest.raises(ConfigError, match="unknown"):
         release().complete([101], [5], unknown="drop")
-    with pytest.raises(ConfigError, match="top"):
-        release().recommend([101], [5], top=0)
+    for top in (0, 2.5, 3.0, None, "3", True):
+        with pytest.raises(ConfigError, match=r"top is .* whole number of at least 1"):
+            release().recommend([101], [5], top=top)
 
 
 def test_predictions_stay_in_the_public_range():

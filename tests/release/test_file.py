@@ -60,6 +60,8 @@ def without(name):
     return {k: v for k, v in ARRAYS.items() if k != name}
 
 
+PROJECTION = {name: ARRAYS[name] for name in ("means", "loadings")}
+
 HOSTILE = {
     "a user row": {"arrays": {**ARRAYS, "user_rows": np.ones((3, 2))}},
     "an array missing": {"arrays": without("noise")},
@@ -81,6 +83,38 @@ HOSTILE = {
     "a range that is text": {"value_range": "15"},
     "a guarantee that is text": {"guarantee": "trust me"},
     "a guarantee with negative epsilon": {"guarantee": {**GUARANTEE.to_dict(), "epsilon": -1.0}},
+    "a header field of its own": {"rows": [["alice", 1, 5.0]]},
+    "a header field too few": {"metadata": {FORMAT: json.dumps({k: v for k, v in header().items() if k != "notes"})}},
+    "a version that is true": {"version": True},
+    "a version with a point": {"version": 1.0},
+    "a table among the solver's settings": {"solver": {"rows": {"alice": [[1, 5.0]]}}},
+    "rows among the solver's settings": {"solver": {"rows": [[1, 5.0]]}},
+    "a long list among the solver's settings": {"solver": {"row": [1.0] * 17}},
+    "a long text among the solver's settings": {"solver": {"row": "1:5," * 501}},
+    "an infinite setting of the solver": {"metadata": {FORMAT: json.dumps(header(solver={"x": float("inf")}))}},
+    "too many settings of the solver": {"solver": {f"item {j}": 5.0 for j in range(101)}},
+    "notes that are no text": {"notes": [[1, 5.0]]},
+    "a note without end": {"notes": ["1:5," * 501]},
+    "too many notes": {"notes": ["a note"] * 101},
+    "assumptions without end": {"guarantee": {**GUARANTEE.to_dict(), "assumptions": ["1:5," * 501]}},
+    "claims that are too many": {"guarantee": {**GUARANTEE.to_dict(), "claims": ["a claim"] * 101}},
+    "a ledger that tells stories": {
+        "guarantee": {**GUARANTEE.to_dict(), "ledger": [{**GUARANTEE.ledger.to_list()[0], "bound": "1:5," * 501}]}
+    },
+    "a setting that is text": {
+        "kind": "projection",
+        "arrays": PROJECTION,
+        "settings": {"offset_prior": "4", "density": 0.5},
+    },
+    "a setting that is true": {
+        "kind": "projection",
+        "arrays": PROJECTION,
+        "settings": {"offset_prior": True, "density": 0.5},
+    },
+    "a range of words": {"value_range": ["1", "5"]},
+    "a range of three": {"value_range": [1.0, 2.0, 5.0]},
+    "metadata of its own": {"metadata": {FORMAT: json.dumps(header()), "rows": "[[1, 5.0]]"}},
+    "a promise with nothing spent for it": {"guarantee": {**GUARANTEE.to_dict(), "epsilon": 0.001, "ledger": []}},
     "header fields missing": {"metadata": {FORMAT: json.dumps({"version": 1})}},
     "header that is a list": {"metadata": {FORMAT: "[1]"}},
     "header that is no JSON": {"metadata": {FORMAT: "{"}},
@@ -95,6 +129,13 @@ def test_hostile_files_are_refused_with_one_sentence(path, case):
     with pytest.raises(ReleaseError) as caught:
         Release.load(path)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_what_the_hostile_cases_change_is_sound_before(path):
+    write(path, solver={"name": "SVD", "rank": None, "head": 9, "shares": [0.1, 0.9], "on": True}, notes=["a note"])
+    assert Release.load(path).solver["shares"] == [0.1, 0.9]
+    write(path, kind="projection", arrays=PROJECTION, settings={"offset_prior": 4, "density": 0.5})
+    assert Release.load(path).settings == {"offset_prior": 4.0, "density": 0.5}
 
 
 def test_duplicate_items_are_refused(path):

@@ -21,7 +21,8 @@ def test_uncertainty_is_the_students_deviation_of_the_posterior(release, planted
     items, values = planted[0].user(3)
     arrays, seen = release.arrays, np.searchsorted(release.items, items)
     loadings, noise = arrays["loadings"], arrays["noise"]
-    deviations = values - arrays["means"][seen]
+    prior = arrays["start"] + arrays["activity"] * np.log(len(seen)) + arrays["choices"][seen].sum(0) / len(seen) ** 0.5
+    deviations = values - arrays["means"][seen] - loadings[seen] @ prior
     marginal = np.diag(noise[seen]) + loadings[seen] @ np.diag(1 / arrays["precision"]) @ loadings[seen].T
     freedom = DOUBT + len(items)
     scale = (DOUBT + deviations @ np.linalg.solve(marginal, deviations)) / freedom

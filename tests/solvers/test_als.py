@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hushrec as hr
-from hushrec.privacy.curator import Curator
+from hushrec.privacy.curator import Curator, Noisy
+from hushrec.solvers.beginnings import together
 from making import random_ratings
 
 USERS, ITEMS = 3000, 40
@@ -92,11 +93,32 @@ def test_the_ledger_spends_the_budget_and_names_every_release(planted, relation)
     assert 0.999 < release.guarantee.spent <= 1.0
 
 
-def test_where_nothing_stands_out_the_release_says_so():
+def test_where_nothing_stands_out_the_release_says_so_and_the_rest_goes_into_item_means():
     train = random_ratings(users=300, items=12, seed=1)
     release = hr.fit(train, hr.ALS(), hr.Budget(0.1, 1e-6), seed=0)
-    assert any("No structure" in note for note in release.notes)
+    (note,) = release.notes
+    assert note == "No structure stood out of the noise: predictions are item means and user offsets."
+    assert [entry.name for entry in release.guarantee.ledger] == ["means", "gram", "more means"]
+    assert 0.0999 < release.guarantee.spent <= 0.1
     assert np.isfinite(release.complete(*train.user(5))).all()
+
+
+def test_a_fallback_about_mid_range_leaves_the_rest_unspent_and_says_so():
+    train = random_ratings(users=300, items=12, seed=1)
+    release = hr.fit(train, hr.ALS(centre=False), hr.Budget(0.1, 1e-6), seed=0)
+    (note,) = release.notes
+    assert "middle of the value range" in note
+    assert "unspent" in note
+    assert [entry.name for entry in release.guarantee.ledger] == ["counts", "scale", "gram"]
+    np.testing.assert_array_equal(release.arrays["means"], np.full(12, sum(train.value_range) / 2))
+
+
+def test_two_answers_to_one_question_count_by_their_precision():
+    rng = np.random.default_rng(0)
+    first, second = Noisy((rng.normal(0, 3.0, 20_000),), 3.0), Noisy((rng.normal(0, 1.5, 20_000),), 1.5)
+    both = together(first, second)
+    assert both.sigma == pytest.approx(3.0 * 1.5 / math.hypot(3.0, 1.5))
+    assert np.std(both.parts[0]) == pytest.approx(both.sigma, rel=0.02)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3])
@@ -150,6 +172,14 @@ def test_implicit_twin_is_textbook_weighted_als():
             ]
         )
     assert np.abs(found - loadings).max() <= 1e-10 * np.abs(loadings).max()
+
+
+def test_implicit_feedback_without_structure_spends_the_rest_on_popularity():
+    train, _ = clicks()
+    release = hr.fit(train, hr.ALS(method="implicit"), hr.Budget(0.01, 1e-6), seed=0)
+    assert any("popularity alone" in note for note in release.notes)
+    assert [entry.name for entry in release.guarantee.ledger] == ["counts", "gram", "more counts"]
+    assert 0.00999 < release.guarantee.spent <= 0.01
 
 
 def test_an_implicit_release_survives_its_file(tmp_path):

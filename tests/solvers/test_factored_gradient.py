@@ -10,7 +10,7 @@ from hushrec.engines.local import LocalEngine, LocalJob
 from hushrec.privacy.accounting import gaussian_epsilon
 from hushrec.privacy.curator import Curator
 from hushrec.release.complete import coordinates
-from hushrec.solvers import dplmc
+from hushrec.solvers import dplmc, dplmc_noise
 from hushrec.solvers.beginnings import begin
 from making import csr, random_ratings
 
@@ -30,7 +30,7 @@ def cut(rows, longest):
 
 
 def algorithm_1(ratings, solver, unit, rounds):
-    """Dense NumPy, all users at once, from the random start; the public p alone. Returns U^T, V^T."""
+    """Dense NumPy, all users at once, from the random start or Algorithm 2; the public p alone. Returns U^T, V^T."""
     m, n, r = ratings.n_users, ratings.n_items, solver.rank
     values, seen = np.zeros((m, n)), np.zeros((m, n), dtype=bool)
     rows = np.repeat(np.arange(m), np.diff(ratings.indptr))
@@ -41,8 +41,12 @@ def algorithm_1(ratings, solver, unit, rounds):
     alpha_1 = solver.user_bound * math.sqrt(r * scale / m)
     alpha_2 = solver.item_bound * math.sqrt(r * scale / n)
     longest = solver.row_bound * math.sqrt(solver.density * n)
-    items = np.linalg.qr(np.random.default_rng(0).normal(size=(n, r)))[0] * math.sqrt(scale)
-    users = cut(values @ items @ np.linalg.inv(items.T @ items) / solver.density, alpha_1)
+    if solver.begin_with == "random":
+        items = np.linalg.qr(np.random.default_rng(0).normal(size=(n, r)))[0] * math.sqrt(scale)
+        users = cut(values @ items @ np.linalg.inv(items.T @ items) / solver.density, alpha_1)
+    else:
+        items, users = algorithm_2(values, solver.density, solver.start_scale, r, longest)
+        users = cut(users, alpha_1)
     for _ in range(rounds):
         step = solver.step / max(scale, np.linalg.eigvalsh(items.T @ items)[-1])
         errors = np.where(seen, users @ items.T - values, 0.0)
@@ -53,16 +57,27 @@ def algorithm_1(ratings, solver, unit, rounds):
     return users, items
 
 
+def algorithm_2(values, density, tau, rank, longest):
+    """V⁰ Σ^½ of A = τ² Σ Y_i Y_iᵀ/p², rows cut to G, and U⁰ = τ Y V⁰ Σ^-½/p."""
+    rows = cut(values, longest)
+    vectors, sizes, _ = np.linalg.svd(tau**2 * rows.T @ rows / density**2)
+    vectors, sizes = vectors[:, :rank], sizes[:rank]
+    return vectors * np.sqrt(sizes), tau * values @ vectors / np.sqrt(sizes) / density
+
+
 @pytest.mark.parametrize("bounds", [{}, UNCUT])
-def test_zero_noise_is_algorithm_1(bounds):
+@pytest.mark.parametrize("start", [{"begin_with": "random"}, {"begin_with": "private", "start_scale": 0.7}])
+def test_zero_noise_is_algorithm_1(start, bounds):
     ratings = random_ratings(users=120, items=ITEMS, seed=2)
-    solver = hr.FactoredGradient(begin_with="random", rounds=12, own_density=False, **PLAIN, **bounds)
+    solver = hr.FactoredGradient(rounds=12, own_density=False, **PLAIN, **start, **bounds)
     release = hr.fit(ratings, solver, hr.NonPrivate())
     unit = begin(Curator(ratings, hr.NonPrivate()), centre=False, share=None, offset_prior=4.0).unit
     users, items = algorithm_1(ratings, solver, unit, 12)
-    found = coordinates(release, (*csr(ratings)[:2], ratings.values.astype(float)))
-    assert np.abs(release.arrays["loadings"][:, 1:] - items).max() <= 1e-10 * np.abs(items).max()
-    assert np.abs(found[:, 1:] - users * unit).max() <= 1e-10 * np.abs(users * unit).max()
+    loadings = release.arrays["loadings"][:, 1:]
+    found = coordinates(release, (*csr(ratings)[:2], ratings.values.astype(float)))[:, 1:]
+    same = np.sign((loadings * items).sum(axis=0))  # eigenvectors of Algorithm 2 have no sign of their own
+    assert np.abs(loadings * same - items).max() <= 1e-10 * np.abs(items).max()
+    assert np.abs(found * same - users * unit).max() <= 1e-10 * np.abs(users * unit).max()
 
 
 def test_without_noise_the_rate_is_linear():
@@ -148,37 +163,129 @@ def test_the_ledger_spends_the_budget_and_names_every_release(planted, relation)
     assert 4.99 < release.guarantee.spent <= 5.0
 
 
+class Watched(Curator):
+    """Keeps the noise of every answer."""
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.sigmas = {}
+
+    def release(self, label, query):
+        answer = super().release(label, query)
+        self.sigmas[label] = answer.sigma
+        return answer
+
+
+def solved(ratings, solver, budget):
+    """The noise of every answer, the ledger by name, the model, and α₁ and G in units of the mean deviation."""
+    curator = Watched(ratings, budget, seed=0)
+    model = solver.solve(curator)
+    users = curator.shape.users
+    alpha_1 = solver.user_bound * math.sqrt(solver.rank * math.sqrt(users * ITEMS / solver.rank) / users)
+    return curator, model, alpha_1, solver.row_bound * math.sqrt(solver.density * ITEMS)
+
+
 def test_sensitivities_are_the_tight_ones(planted):
-    """√2 α₁² for R and 2 G α₁ for Q, in the units of the grid: (sensitivity/σ)² is exactly the planned share."""
+    """√2 α₁² for R and 2 G α₁ for Q: the noise itself, from the settings and the planned shares of μ²."""
     budget = hr.Budget(5.0, 1e-6)
-    curator = Curator(planted[0], budget, seed=0)
-    solver = hr.FactoredGradient(begin_with="random", rounds=2, balance_share=0.3, **PLAIN)
-    solver.solve(curator)
+    solver = hr.FactoredGradient(
+        begin_with="random", rounds=2, balance_share=0.3, user_bound=1.7, row_bound=0.6, **PLAIN
+    )
+    curator, _, alpha_1, longest = solved(planted[0], solver, budget)
     entries = {entry.name: entry for entry in curator.ledger}
-    left = 1.0 - entries["counts"].share - entries["scale"].share
-    for name, share in (("balance 1", 0.3), ("gradient 2", 0.7)):
-        assert (entries[name].mu / budget.mu) ** 2 == pytest.approx(share * left / 2, rel=1e-6)
+    each = (1.0 - entries["counts"].share - entries["scale"].share) / 2
+    for number in (1, 2):
+        sigma = math.sqrt(2) * alpha_1**2 / (budget.mu * math.sqrt(0.3 * each))
+        assert curator.sigmas[f"balance {number}"] == pytest.approx(sigma, rel=1e-6)
+        sigma = 2 * longest * alpha_1 / (budget.mu * math.sqrt(0.7 * each))
+        assert curator.sigmas[f"gradient {number}"] == pytest.approx(sigma, rel=1e-6)
 
 
-@pytest.mark.parametrize("begin_with", ["private", "random"])
-def test_papers_noise_is_theorem_5_1_and_costs_less_than_it_claims(planted, begin_with):
-    budget, rounds, omega = hr.Budget(5.0, 1e-5), 20, 0.2
-    solver = hr.FactoredGradient(begin_with=begin_with, noise="paper", rounds=rounds, balance_share=omega, **PLAIN)
-    release = hr.fit(planted[0], solver, budget, seed=0)
-    epsilon = 5.0 - (0.0 if begin_with == "random" else 1.0)
-    log = math.log(1e5)
-    entries = {entry.name: entry for entry in release.guarantee.ledger}
-    # μ = sensitivity/ν: α₁ and G cancel.
-    nu_1 = math.sqrt(8 * rounds * (log + epsilon)) / (math.sqrt(omega) * epsilon)
-    nu_2 = 4 * math.sqrt(rounds * (log + epsilon)) / (math.sqrt(1 - omega) * epsilon)
-    assert entries["balance 1"].mu == pytest.approx(math.sqrt(2) / nu_1, rel=1e-6)
-    assert entries["gradient 20"].mu == pytest.approx(2 / nu_2, rel=1e-6)
+def test_shares_follow_the_sensitivities_of_the_relation(planted):
+    """ω at its default: the noise of R is what the rounds do not feel, under either relation."""
+    shares = {}
+    for relation, factor in (("replace-one", math.sqrt(2)), ("add-remove", 1.0)):
+        budget = hr.Budget(5.0, 1e-6, relation=relation)
+        curator = Curator(planted[0], budget, seed=0)
+        begun = begin(curator, centre=False, share=None, offset_prior=4.0)
+        solver = hr.FactoredGradient(begin_with="random", rounds=2, **PLAIN)
+        scale, alpha_1 = math.sqrt(begun.users * ITEMS / RANK), 1.3
+        found, sigma = dplmc_noise.exact_shares(solver, curator, scale, alpha_1, 2.0)
+        each = curator.left() / 2
+        wanted = (factor * alpha_1**2 / (budget.mu * math.sqrt(each)) / (0.2 * scale)) ** 2
+        assert 1e-3 < wanted < 0.5
+        assert found.balance == pytest.approx(wanted * each, rel=1e-9)
+        assert sigma == pytest.approx(factor**2 * 2.0 * alpha_1 / (budget.mu * math.sqrt(found.gradient)), rel=1e-9)
+        shares[relation] = found
+    assert shares["add-remove"].balance < shares["replace-one"].balance
+
+
+def worth(grams, sums, delta):
+    """The claim's words for releases whose squares bound²/ν² sum to these: √2, 2 under replace-one; 1, 1 else."""
+    replaced = gaussian_epsilon(math.sqrt(2 * grams + 4 * sums), delta)
+    removed = gaussian_epsilon(math.sqrt(grams + sums), delta)
+    return f"epsilon {replaced:.4g} under replace-one and {removed:.4g} under add-remove"
+
+
+@pytest.mark.parametrize("readout", ["factors", "ridge"])
+@pytest.mark.parametrize("begin_with", ["private", "random", "gram"])
+def test_papers_noise_is_theorem_5_1_and_the_claim_says_what_it_is_worth(planted, begin_with, readout):
+    budget, rounds, omega, log = hr.Budget(5.0, 1e-5), 20, 0.2, math.log(1e5)
+    solver = hr.FactoredGradient(
+        begin_with=begin_with, noise="paper", rounds=rounds, balance_share=omega, user_bound=1.7, row_bound=0.6,
+        **{**PLAIN, "readout": readout},
+    )  # fmt: skip
+    curator, model, alpha_1, longest = solved(planted[0], solver, budget)
+    epsilon = 5.0 if begin_with == "random" else 4.0
+    nu_1 = alpha_1**2 * math.sqrt(8 * rounds * (log + epsilon)) / (math.sqrt(omega) * epsilon)
+    nu_2 = 4 * alpha_1 * longest * math.sqrt(rounds * (log + epsilon)) / (math.sqrt(1 - omega) * epsilon)
+    assert curator.sigmas["balance 1"] == pytest.approx(nu_1, rel=1e-6)
+    assert curator.sigmas["gradient 20"] == pytest.approx(nu_2, rel=1e-6)
+    grams, sums = rounds * alpha_1**4 / nu_1**2, rounds * (longest * alpha_1) ** 2 / nu_2**2
+    (claim,) = model.claims
     if begin_with == "private":
-        assert entries["gram"].mu == pytest.approx(math.sqrt(2) / (4 * math.sqrt(log)), rel=1e-6)
-    rounds_mu = math.sqrt(rounds * (2 / nu_1**2 + 4 / nu_2**2))
-    assert gaussian_epsilon(rounds_mu, 1e-5) < 0.7 * epsilon
-    assert release.guarantee.spent < 5.0
-    assert any("Theorem 5.1" in claim for claim in release.guarantee.claims)
+        unit = begin(Curator(planted[0], budget, seed=0), centre=False, share=None, offset_prior=4.0).unit
+        nu_0 = 4 * longest**2 * math.sqrt(log)
+        assert curator.sigmas["gram"] == pytest.approx(nu_0 * unit**2, rel=1e-6)
+        grams += longest**4 / nu_0**2
+        assert "Theorem 5.3" in claim
+        assert "together 5 at delta 2e-05" in claim
+    else:
+        assert "Theorem 5.3" not in claim
+    assert f"epsilon {epsilon:g} for the noise of the rounds (Theorem 5.1)" in claim
+    assert worth(grams, sums, 1e-5) in claim
+
+
+def test_the_papers_omega_is_that_of_theorem_5_2(planted):
+    solver = hr.FactoredGradient(begin_with="random", noise="paper", rounds=4, **PLAIN)
+    curator, _, alpha_1, longest = solved(planted[0], solver, hr.Budget(5.0, 1e-6))
+    ratio = curator.sigmas["balance 1"] / curator.sigmas["gradient 1"]
+    omega = 1 / (1 + DENSITY * ITEMS / DENSITY**2)
+    assert ratio == pytest.approx(alpha_1 / longest * math.sqrt((1 - omega) / (2 * omega)), rel=1e-6)
+
+
+def test_the_papers_start_alone_is_claimed_alone():
+    solver = hr.FactoredGradient(begin_with="private", noise="paper", start_epsilon=0.5, **PLAIN)
+    curator = Curator(random_ratings(users=50, items=9, seed=0), hr.Budget(2.0, 1e-5))
+    noise = dplmc_noise.paper_noise(solver, curator, DENSITY, 1.0)
+    (claim,) = noise.claims(rounds=False)
+    assert worth(0.25 / (16 * math.log(1e5)), 0.0, 1e-5) in claim
+    assert "5.1" not in claim
+
+
+@pytest.mark.parametrize("begin_with", ["private", "random", "gram"])
+def test_a_fallback_claims_nothing_for_noise_that_was_never_drawn(planted, begin_with):
+    solver = hr.FactoredGradient(noise="paper", begin_with=begin_with, **PLAIN)
+    release = hr.fit(planted[0], solver, hr.Budget(0.02, 1e-6), seed=0)
+    assert {entry.name for entry in release.guarantee.ledger} == {"counts", "scale"}
+    assert release.guarantee.claims == ()
+
+
+def test_papers_noise_that_cannot_fit_is_refused_before_a_rating_is_read(planted):
+    curator = Curator(planted[0], hr.Budget(5.0, 1e-6), seed=0)
+    with pytest.raises(hr.ConfigError, match="means_share"):
+        hr.FactoredGradient(noise="paper", means_share=0.85).solve(curator)
+    assert len(curator.ledger) == 0
 
 
 @pytest.mark.parametrize("settings", [{"density": 0.01}, {"step": 1.0, "rounds": 40}, {"row_bound": 100.0}])
@@ -193,13 +300,27 @@ def test_nothing_diverges_at_any_epsilon(planted, epsilon, settings):
         assert hr.evaluate(release, train, test)["rmse"] < 1.5 * float(np.std(test.values))
 
 
-def test_where_rounds_are_hopeless_it_falls_back_to_item_means_and_says_so(planted):
+@pytest.mark.parametrize("begin_with", ["gram", "private", "random"])
+def test_where_rounds_are_hopeless_it_falls_back_to_item_means_and_says_so(planted, begin_with):
     train, _ = planted
-    release = hr.fit(train, hr.FactoredGradient(), hr.Budget(0.05, 1e-6), seed=0)
-    assert any("item means" in note for note in release.notes)
-    assert not any(entry.name.startswith("gradient") for entry in release.guarantee.ledger)
+    release = hr.fit(train, hr.FactoredGradient(begin_with=begin_with), hr.Budget(0.05, 1e-6), seed=0)
+    (note,) = release.notes
+    assert "none was run: predictions are item means and user offsets" in note
+    assert [entry.name for entry in release.guarantee.ledger] == ["means", "ratings", "more means"]
+    assert 0.0499 < release.guarantee.spent <= 0.05
     means = release.arrays["means"]
     assert np.ptp(release.complete(*train.user(3)) - means) < 1e-9
+
+
+def test_a_fallback_without_item_means_says_what_it_predicts(planted):
+    train, _ = planted
+    release = hr.fit(train, hr.FactoredGradient(centre=False), hr.Budget(0.05, 1e-6), seed=0)
+    (note,) = release.notes
+    assert "middle of the value range" in note
+    assert "unspent" in note
+    assert release.guarantee.spent < 0.02
+    middle = sum(train.value_range) / 2
+    assert np.abs(release.complete(*train.user(3)) - middle).max() < 1e-9
 
 
 def test_a_factors_release_survives_its_file(planted, tmp_path):
@@ -219,7 +340,7 @@ def test_predicted_noise_grows_with_noise_and_with_sparsity():
         curator = Curator(ratings, hr.Budget(epsilon, 1e-6), seed=0)
         begun = begin(curator, centre=False, share=None, offset_prior=4.0)
         plan = dplmc.make_plan(solver, curator, begun, density)
-        return dplmc.predicted_noise(plan, dplmc.start(solver, curator, begun, plan))
+        return dplmc.predicted_noise(plan)
 
     assert predicted(1.0, 0.5) > 4 * predicted(5.0, 0.5)
     assert predicted(1.0, 0.1) > 2 * predicted(1.0, 0.5)
@@ -238,6 +359,7 @@ def test_predicted_noise_grows_with_noise_and_with_sparsity():
         {"noise": "loud"},
         {"balance_share": 1.0},
         {"user_bound": math.inf},
+        {"start_scale": 0.0},
     ],
 )
 def test_settings_are_checked(settings):

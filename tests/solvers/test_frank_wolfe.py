@@ -12,6 +12,7 @@ from hushrec.data.ratings import Ratings
 from hushrec.engines.local import LocalEngine
 from hushrec.privacy.accounting import gaussian_epsilon, gaussian_mu
 from hushrec.privacy.curator import Curator
+from hushrec.release import card
 from hushrec.release.complete import coordinates, predict_at
 from making import csr, random_ratings
 
@@ -70,6 +71,85 @@ def test_zero_noise_with_user_and_item_means_is_algorithm_2():
     expected = textbook(np.where(seen, left - offsets, 0.0), seen, 40.0, [1 / (t + 1) for t in range(12)])
     found = everywhere(release, ratings) - release.arrays["means"] - offsets
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+
+
+def test_algorithm_2_takes_out_the_plain_averages_of_items_and_users():
+    """Unweighted, unshrunk, unclipped: np.mean over an item's raters, then over what is left of a user's row."""
+    ratings = random_ratings(users=40, items=15, seed=3)
+    values, seen = dense(ratings)
+    items = np.array([values[seen[:, j], j].mean() for j in range(15)])
+    left = np.where(seen, values - items, 0.0)
+    users = np.array([left[i, seen[i]].mean() if seen[i].any() else 0.0 for i in range(40)])[:, None]
+    expected = textbook(np.where(seen, left - users, 0.0), seen, 40.0, [2 / (t + 2) for t in range(12)])
+    solver = hr.FrankWolfe(**REPLAY, averages="plain", step_scale=2.0)
+    release = hr.fit(ratings, solver, hr.NonPrivate())
+    np.testing.assert_allclose(release.arrays["means"], items, rtol=1e-12)
+    np.testing.assert_allclose(coordinates(release, csr(ratings))[:, :1], users, atol=1e-12)
+    found = everywhere(release, ratings) - items - users
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())
+
+
+def test_plain_averages_of_items_that_nobody_rated_are_the_average_of_all():
+    ratings = Ratings(np.array([0, 2, 3]), np.array([0, 1, 0]), np.array([1.0, 2.0, 5.0]), np.arange(3), (1, 5))
+    release = hr.fit(ratings, hr.FrankWolfe(**REPLAY, averages="plain"), hr.NonPrivate())
+    np.testing.assert_allclose(release.arrays["means"], [3.0, 2.0, 8 / 3])
+
+
+def test_numbers_of_numpy_are_settings_like_others(tmp_path):
+    solver = hr.FrankWolfe(readout="replay", iterations=np.int64(3), nuclear_norm=np.float64(5.0))
+    hr.fit(random_ratings(users=30, items=10), solver, hr.Budget(1.0, 1e-6)).save(tmp_path / "model.hush")
+    settings = hr.Release.load(tmp_path / "model.hush").solver
+    assert (settings["iterations"], settings["nuclear_norm"]) == (3, 5.0)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_plain_averages_with_noise_keep_the_budget_and_tend_to_the_averages(planted, relation):
+    values, seen = dense(planted[0])
+    averages = values.sum(axis=0) / seen.sum(axis=0)
+    solver = hr.FrankWolfe(readout="replay", iterations=3, averages="plain")
+    errors = []
+    for epsilon in (0.01, 20.0):
+        release = hr.fit(planted[0], solver, hr.Budget(epsilon, 1e-6, relation=relation), seed=0)
+        errors.append(np.abs(release.arrays["means"] - averages).max())
+        assert release.guarantee.spent <= epsilon
+        assert [entry.name for entry in release.guarantee.ledger].count("means") == 1
+    assert errors[1] < 0.02 < errors[0]
+
+
+def test_the_papers_noise_takes_the_papers_readout_where_none_is_named():
+    ratings = random_ratings(users=30, items=10, seed=0)
+    budget = hr.Budget(1.0, 1e-6)
+    named = {"readout": "replay", "step": "paper", "noise": "paper", "iterations": 4}
+    unnamed = {name: value for name, value in named.items() if name != "readout"}
+    releases = [hr.fit(ratings, hr.FrankWolfe(**settings), budget, seed=0) for settings in (named, unnamed)]
+    assert [release.kind for release in releases] == ["frank-wolfe", "frank-wolfe"]
+    np.testing.assert_array_equal(releases[1].arrays["steps"][1:], np.full(4, 1 / 4))
+    for name, array in releases[0].arrays.items():
+        np.testing.assert_array_equal(array, releases[1].arrays[name])
+    assert hr.FrankWolfe(noise="paper", readout="ridge").form == "ridge"
+    assert hr.fit(ratings, hr.FrankWolfe(iterations=1), budget, seed=0).kind == "gaussian"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"step": "paper"},
+        {"step_scale": 2.0},
+        {"nuclear_norm": 5.0},
+        {"user_mean": "once"},
+        {"averages": "plain"},
+        {"failure": 0.1},
+        {"noise": "paper", "readout": "ridge", "step": "paper"},
+        {"readout": "replay", "directions": 3},
+        {"noise": "paper", "offset_prior": 2.0},
+        {"readout": "replay", "head": 10},
+        {"claim": 1.0},
+    ],
+)
+def test_settings_that_the_readout_or_the_noise_would_ignore_are_refused(wrong):
+    name = list(wrong)[-1]
+    with pytest.raises(hr.ConfigError, match=rf"^{name} belongs to the \w+ '\w+': with '\w+' it must be left out"):
+        hr.FrankWolfe(**wrong)
 
 
 def certificate(release):
@@ -153,6 +233,20 @@ def test_the_papers_noise_costs_what_is_printed(claim, relation, readout):
     spent = gaussian_epsilon(math.hypot(*(entry.mu for entry in rounds)), 1e-6)
     assert spent == pytest.approx(printed[1 if relation == "replace-one" else 2], rel=1e-3)
     assert release.guarantee.spent <= budget.epsilon
+
+
+@pytest.mark.parametrize(("claim", "claimed"), [(27.6, True), (27.7, False), (40.0, False)])
+def test_nothing_is_said_to_be_claimed_beyond_the_theorems_own_condition(claim, claimed):
+    """Theorem 3.1 holds for ε ≤ 2 log(1/δ), 27.63 at δ = 1e-6."""
+    ratings = random_ratings(users=30, items=10, seed=0)
+    solver = hr.FrankWolfe(noise="paper", claim=claim, iterations=3)
+    release = hr.fit(ratings, solver, hr.Budget(80.0, 1e-6), seed=0)
+    (words,) = release.guarantee.claims
+    assert words.startswith(f"The paper claims epsilon {claim:g}") == claimed
+    assert ("claims nothing: Theorem 3.1 ends at 2 log(1/delta) = 27.63" in words) != claimed
+    assert "claims nothing" in card.text(release).replace("\n", " ") or claimed
+    exact = gaussian_epsilon(math.sqrt(2) * claim / math.sqrt(4 * math.log(1e6)), 1e-6)
+    assert f"{exact:.4g} under replace-one" in words
 
 
 def test_the_papers_sigma_is_the_one_that_is_added():

@@ -36,7 +36,9 @@ def test_noise_shrinks_the_means_toward_each_other():
         spreads.append(found.means.std())
         errors.append(np.sqrt(np.mean((found.means - truth) ** 2)))
         assert found.weights.min() > 0
-    assert spreads[0] > spreads[1] > spreads[2]
+    # at ε = 10 and 1 the spread is much the same, and either may come out larger; of 40 seeds none fails the rest
+    assert min(spreads[:2]) > 1.5 * spreads[2]
+    assert errors[0] < errors[1] < errors[2]
     assert errors[0] < 0.1
     assert errors[2] < 1.2 * truth.std() + 0.4
 
@@ -46,7 +48,7 @@ def test_shrink_is_the_posterior_mean():
     weights = rng.uniform(10, 200, 5000)
     truth = rng.normal(0, 0.3, 5000)
     sums = weights * truth + rng.normal(0, 20, 5000)
-    found = shrink(sums, weights, 20.0)
+    found = shrink(sums, weights, 20.0, np.zeros(5000))
     plain = sums / weights
     assert np.mean((found - truth) ** 2) < 0.5 * np.mean((plain - truth) ** 2)
     assert np.polyfit(found, truth, 1)[0] == pytest.approx(1.0, abs=0.1)  # calibrated: neither over- nor undershrunk

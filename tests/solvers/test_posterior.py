@@ -6,8 +6,10 @@ from scipy import stats
 
 import hushrec as hr
 from constants import ALPHA
+from hushrec.data.synthetic import surrogate
+from hushrec.evaluate.planning import ItemMeansOnly
 from hushrec.solvers.posterior import calibrated, head_size, move, unpack
-from hushrec.solvers.shrinkage import spread_of
+from hushrec.solvers.shrinkage import deconvolve, spread_of
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def test_the_whole_budget_is_spent_and_no_more(planted, relation):
     guarantee = hr.fit(train, hr.Posterior(), hr.Budget(2.0, 1e-6, relation=relation)).guarantee
     assert 2.0 - 1e-9 <= guarantee.spent <= 2.0
     names = [entry.name for entry in guarantee.ledger if entry.name != "users"]
-    assert names == ["means", "gram", "round 1", "round 2"]
+    assert names == ["means", "gram", "round 1", "round 2", "choices"]
 
 
 def test_any_scale_of_values_gives_the_same_model(planted):
@@ -111,6 +113,45 @@ def test_the_spread_is_found_from_noisy_steps(factor, accepted):
     # the estimate of 0.2 rests on a variance of 0.5, whose own deviation is 0.5 √(2/20,000)
     score = (found - factor * 0.2) / (0.5 * np.sqrt(2 / 20_000))
     assert (2 * stats.norm.sf(abs(score)) > ALPHA) == accepted
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_amounts_come_back_from_their_noise(heavy):
+    """Against the posterior mean that knows the law: two amounts, or a heavy tail of one in fifty."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    levels, chances = (np.array([0.3, 40.0]), [0.98, 0.02]) if heavy else (np.array([0.5, 3.0]), [0.7, 0.3])
+    truth = rng.choice(levels, n, p=chances)
+    seen = truth + rng.normal(size=n)
+    found, doubt = deconvolve(seen, 1.0, float(truth.mean()), 2.0)
+    odds = np.exp(-0.5 * np.square(seen[:, None] - levels)) * chances
+    best = (odds / np.maximum(odds.sum(axis=1, keepdims=True), 1e-300)) @ levels
+    error = np.mean((found - truth) ** 2)
+    assert error < 1.05 * np.mean((best - truth) ** 2) + (0.026 if heavy else 0.0)  # the tail is taken as it is seen
+    assert error < 0.7 * min(np.mean((seen - truth) ** 2), np.var(truth))
+    # a law of a few points is approached slowly, from laws with more doubt
+    assert 0.9 * error < np.mean(doubt) < (5.0 if heavy else 1.1) * error
+
+
+def test_exact_amounts_are_left_alone():
+    amounts = np.array([0.0, 1.0, 5.0])
+    found, doubt = deconvolve(amounts, 0.0, 1.0, 2.0)
+    np.testing.assert_array_equal(found, amounts)
+    assert not doubt.any()
+
+
+@pytest.mark.parametrize(
+    ("users", "items", "epsilon"),
+    [(300, 2000, 5.0), (300, 2000, 20.0), (300, 2000, None), (600, 300, 1.0), (600, 300, None), (20, 40, 2.0)],
+)
+def test_it_is_not_clearly_worse_than_item_means_at_the_same_budget(users, items, epsilon):
+    """Hard shapes: more items than users, few users, heavy tails. Generated stars, mean of three seeds."""
+    data = hr.split(surrogate(users, items, 25.0, seed=3, levels=5, value_range=(1, 5)), test=0.1, seed=0)
+    ours, means = (
+        np.mean([rmse(solver, data, epsilon, seed) for seed in range(3)])
+        for solver in (hr.Posterior(), ItemMeansOnly())
+    )
+    assert ours < 1.02 * means
 
 
 def test_unpack_is_the_inverse_of_isometric_packing():

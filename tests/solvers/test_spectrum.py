@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from hushrec.solvers.spectrum import denoise
+from hushrec.solvers.spectrum import Sampling, denoise, spikes
 
 
 def planted(n=300, strengths=(30.0, 20.0), noise=0.3, seed=0):
@@ -58,3 +59,58 @@ def test_without_noise_the_factors_are_found():
     found = denoise(noisy, 0.0)
     kept = (found.vectors[:, :2] * found.values[:2]) @ found.vectors[:, :2].T
     assert np.linalg.norm(kept - signal) < 0.02 * np.linalg.norm(signal)
+
+
+def test_eigenvectors_of_a_usual_head_are_found_by_one_thread(monkeypatch):
+    """On a busy machine several threads wait for each other, ten times as long as one needs."""
+    threads, eigh = [], np.linalg.eigh
+
+    def watched(matrix):
+        threads.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return eigh(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", watched)
+    with threadpool_limits(limits=2, user_api="blas"):
+        denoise(planted()[0], known_noise=0.3)
+        assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {2}
+    assert set(threads) == {1}
+
+
+def rows_gram(rows, items, signal=0.0, seed=0):
+    """The Gram of rows of norm 1 without its diagonal, with a planted direction."""
+    rng = np.random.default_rng(seed)
+    direction = np.ones(items) / np.sqrt(items)
+    table = rng.normal(size=(rows, items)) + signal * rng.normal(size=(rows, 1)) * direction * np.sqrt(items)
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    gram = table.T @ table
+    np.fill_diagonal(gram, 0.0)
+    return gram
+
+
+@pytest.mark.parametrize("rows", [50, 300, 900])
+def test_rows_without_structure_show_none_however_few(rows):
+    items = 300
+    gram = rows_gram(rows, items)
+    assert denoise(gram, 0.0, sampling=Sampling(rows, items)).values.size == 0
+    if rows < items:
+        assert denoise(gram, 0.0).values.size > 0  # what a bulk of zeros suggests
+
+
+def test_structure_in_few_rows_is_found():
+    found = denoise(rows_gram(100, 300, signal=0.6), 0.0, sampling=Sampling(100, 300))
+    assert found.values.size == 1
+    assert abs(found.vectors[:, 0].sum()) / np.sqrt(300) > 0.9
+
+
+def test_spikes_have_the_closed_forms_of_each_noise_alone():
+    seen = np.array([30.0, 9.0, 2.0])
+    semicircle = np.where(seen > 2 * 3.0, np.sqrt(np.maximum(seen**2 - 4 * 9.0, 0.0)), 0.0)
+    np.testing.assert_allclose(spikes(seen, 9.0, 0.0), semicircle, rtol=1e-9)
+    edge = 1 + 2 * np.sqrt(4.0)  # of the rows' Gram: (1 + √4)² − 4
+    assert (spikes(np.array([1.03 * edge, 1.01 * edge]), 0.0, 4.0) > 0).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("sampled", [0.0, 1e-300, 1e-18, 1e-5])
+@pytest.mark.parametrize("added", [0.0, 1e-300, 1e-18])
+def test_hardly_any_noise_leaves_eigenvalues_as_they_are(added, sampled):
+    np.testing.assert_allclose(spikes(np.array([5.0, 3.0]), added, sampled), [5.0, 3.0], rtol=1e-4)

@@ -1,5 +1,7 @@
 """Private SVD: the paper's algorithm without noise, structure found with it, honest fallback without signal."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,22 @@ def test_ridge_beats_the_papers_projection(planted):
     ridge = rmse(hr.fit(train, hr.SVD(), budget, seed=0), planted)
     projection = rmse(hr.fit(train, hr.SVD(readout="projection", rank=2, density=25 / 60), budget, seed=0), planted)
     assert ridge < projection
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_the_projection_counts_the_density_where_none_is_given(planted, relation):
+    """A small noisy count, charged; with it the error is that of the density declared."""
+    solver = hr.SVD(readout="projection", rank=2)
+    budget = hr.Budget(5.0, 1e-6, relation=relation)
+    release = hr.fit(planted[0], solver, budget, seed=0)
+    entries = {entry.name: entry for entry in release.guarantee.ledger}
+    assert entries["ratings"].share == 0.01
+    assert 5.0 - 1e-9 <= release.guarantee.spent <= 5.0
+    assert release.settings["density"] == pytest.approx(25 / 60, rel=0.02)
+    declared = hr.fit(planted[0], replace(solver, density=25 / 60), budget, seed=0)
+    assert "ratings" not in [entry.name for entry in declared.guarantee.ledger]
+    assert rmse(release, planted) < 1.05 * rmse(declared, planted)
+    assert hr.fit(planted[0], solver, hr.NonPrivate()).settings["density"] == pytest.approx(25 / 60, abs=1e-12)
 
 
 def test_hopeless_noise_falls_back_to_means_and_says_so(planted):

@@ -1,11 +1,15 @@
 """The paper's bounds: exponents, optima and examples, each against an independent calculation."""
 
 import dataclasses
+import functools
 import math
+import re
 
+import numpy as np
 import pytest
 
 import hushrec as hr
+from hushrec.data.ratings import Ratings
 from hushrec.solvers import theory
 from hushrec.solvers.theory import Setting, rank_one
 
@@ -42,8 +46,124 @@ def test_equation_3_by_hand():
     assert theory.frank_wolfe_bound(BASE, 10) == pytest.approx(expected)
 
 
-def test_theorem_a_1():
+def test_theorem_a_1_as_published():
     assert theory.nonprivate_bound(BASE, 20, slack=0.5) == pytest.approx(9e6 / (2 * 4e6 * 20) + 0.5)
+
+
+# --- what is proved, against runs of the solver -----------------------------------------------------
+
+
+def seen_whole(matrix):
+    """Ratings of every entry of a matrix inside [−1, 1]."""
+    users, items = matrix.shape
+    rows, columns = np.divmod(np.arange(users * items), items)
+    return Ratings.from_codes(rows, columns, matrix.ravel(), items=np.arange(items), value_range=(-1, 1), n_users=users)
+
+
+def risk_and_gap(ratings, norm, rounds, **settings):
+    """The run's own empirical risk f(Y_T), and a lower end for min f, from its duality gap."""
+    solver = hr.FrankWolfe(
+        readout="replay", iterations=rounds, nuclear_norm=norm, item_means=False, user_mean="none", **settings
+    )
+    note = hr.fit(ratings, solver, hr.NonPrivate()).notes[-1]
+    risk, gap = (float(re.search(rf"{word} ([0-9.e+-]*[0-9])", note)[1]) for word in ("risk", "gap"))
+    return risk, risk - gap
+
+
+def setting_of(ratings, norm):
+    squares = np.add.reduceat(np.square(ratings.values.astype(float)), ratings.indptr[:-1])
+    return Setting(
+        users=ratings.n_users,
+        items=ratings.n_items,
+        ratings=ratings.n_ratings,
+        nuclear_norm=norm,
+        row_norm=math.sqrt(squares.max()),
+    )
+
+
+def rank_one_matrix(users=30, items=20):
+    rng = np.random.default_rng(0)
+    return np.outer(rng.uniform(-1, 1, users), rng.uniform(-1, 1, items)).astype(np.float32).astype(float)
+
+
+def test_theorem_a_1_fails_as_published_with_its_own_step():
+    """Rank one, seen whole, k its norm, so that min f = 0: after T steps of 1/T, (1 − 1/T)^T of Y* is missing."""
+    matrix = rank_one_matrix()
+    norm, ratings = np.linalg.norm(matrix), seen_whole(matrix)
+    setting = setting_of(ratings, norm)
+    start = norm**2 / (2 * ratings.n_ratings)
+    for rounds in (10, 60):
+        risk, _ = risk_and_gap(ratings, norm, rounds, step="paper")
+        assert risk == pytest.approx((1 - 1 / rounds) ** (2 * rounds) * start, rel=1e-6)
+        assert risk > 1.2 * theory.nonprivate_bound(setting, rounds)
+        assert risk <= theory.excess_risk_bound(setting, rounds, step="paper")
+    assert risk > 7 * theory.nonprivate_bound(setting, 60)
+
+
+@functools.cache
+def half_seen(part):
+    """Noisy ratings of half of a rank-one matrix, `part` of its norm as k, and a lower end for min f."""
+    matrix = rank_one_matrix()
+    rng = np.random.default_rng(1)
+    noisy = np.clip(matrix + 0.3 * rng.normal(size=matrix.shape), -1, 1)
+    rows, columns = np.nonzero(rng.random(matrix.shape) < 0.5)
+    ratings = Ratings.from_codes(
+        rows, columns, noisy[rows, columns], items=np.arange(20), value_range=(-1, 1), n_users=30
+    )
+    norm = part * np.linalg.norm(matrix)
+    return ratings, norm, max(risk_and_gap(ratings, norm, 100, step_scale=2.0)[1], 0.0)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"step_scale": 1.0}, {"step_scale": 2.0}, {"step_scale": 3.5}, {"step_scale": 0.5}, {"step": "paper"}]
+)
+@pytest.mark.parametrize("part", [0.2, 1.0, 3.0])
+def test_the_proved_bound_holds_for_the_steps_that_are_made(settings, part):
+    """With a ball that is smaller and one that is larger than the matrix."""
+    ratings, norm, least = half_seen(part)
+    own = {"step": settings.get("step", "harmonic"), "scale": settings.get("step_scale", 1.0)}
+    for rounds in (1, 2, 4, 16):
+        risk, _ = risk_and_gap(ratings, norm, rounds, **settings)
+        assert risk - least <= theory.excess_risk_bound(setting_of(ratings, norm), rounds, **own)
+
+
+def test_the_curvature_is_reached_and_never_passed():
+    """C_f by its definition: 2/η² times what f(X + η(S − X)) lies above its tangent at X."""
+    rng = np.random.default_rng(2)
+    target, seen, k = rng.normal(size=(6, 5)), rng.random((6, 5)) < 0.6, 3.0
+    seen[1, 2] = True
+    setting = Setting(users=6, items=5, ratings=seen.sum(), nuclear_norm=k, row_norm=1.0)
+
+    def curve(x, s, eta):
+        def f(y):
+            return (np.where(seen, y - target, 0.0) ** 2).sum() / (2 * seen.sum())
+
+        step = eta * (s - x)
+        return 2 / eta**2 * (f(x + step) - f(x) - (step * np.where(seen, x - target, 0.0)).sum() / seen.sum())
+
+    corner = np.zeros((6, 5))
+    corner[1, 2] = k
+    assert curve(-corner, corner, 0.5) == pytest.approx(theory.curvature(setting))
+    for _ in range(200):
+        ends = [rng.normal(size=(6, 5)) for _ in range(2)]
+        x, s = (k * end / np.linalg.svd(end, compute_uv=False).sum() for end in ends)
+        assert curve(x, s, rng.uniform(0.1, 1.0)) <= theory.curvature(setting)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5, 30, 200])
+def test_the_closed_forms_of_the_bound(rounds):
+    curvature, slack = theory.curvature(BASE), 0.01
+    start = BASE.users * BASE.row_norm**2 / (2 * BASE.ratings)
+
+    def bound(**step):
+        return theory.excess_risk_bound(BASE, rounds, slack=slack, **step)
+
+    assert bound(scale=2.0) <= 2 * curvature / (rounds + 2) + slack
+    assert bound(scale=2.0) >= 0.6 * (2 * curvature / (rounds + 2) + slack)
+    harmonic = sum(1 / t for t in range(1, rounds + 1))
+    assert bound(scale=1.0) == pytest.approx(curvature * harmonic / (2 * rounds) + slack)
+    left = (1 - 1 / rounds) ** rounds
+    assert bound(step="paper") == pytest.approx(left * start + (1 - left) * (curvature / (2 * rounds) + slack))
 
 
 def test_corollary_3_1_vanishes_in_remark_3s_setting_beyond_n_to_the_5_4():
@@ -109,6 +229,15 @@ def test_users_needed_grows_with_items_and_falls_with_epsilon():
     report = theory.budget_report(10 * one, 400, hr.Budget(1.0, 1e-6))
     assert report["worth_training"]
     assert report["users_needed"] == one
+    assert "Theorem A.1" in report["remark"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "name"), [(hr.Budget(1.0, 1e-6, unit="rating"), "unit"), (hr.Budget(1.0, 0.0), "delta")]
+)
+def test_theory_for_users_is_not_told_of_other_budgets(budget, name):
+    with pytest.raises(hr.ConfigError, match=name):
+        theory.budget_report(1000, 100, budget)
 
 
 @pytest.mark.parametrize(

@@ -37,12 +37,15 @@ def fetch(
     name: Name,
     folder: Annotated[Path, typer.Option(help="Where to put it.")] = Path("data"),
     url: Annotated[str | None, typer.Option(help="Another address of the same file, such as a mirror.")] = None,
+    checksum: Annotated[
+        str | None, typer.Option(metavar="md5:...", help="For --url: the publisher's checksum, where none is known.")
+    ] = None,
 ) -> None:
     """Download a data set from its publisher: goes on where it was cut, and checks what came."""
     from hushrec.data.fetch import fetch as download
 
     with counted(f"Fetching {name}") as progress:
-        path = download(name, folder, url=url, progress=progress)
+        path = download(name, folder, url=url, checksum=checksum, progress=progress)
     typer.echo(path)
 
 

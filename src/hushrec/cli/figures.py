@@ -26,10 +26,10 @@ MEANINGS = {
     "items": "items",
     "users_needed": "users until a model tells more than item means",
     "worth_training": "worth training",
-    "users_by_table_1": "users by the Frank-Wolfe paper's Table 1",
-    "rounds_by_theorem_3_2": "Frank-Wolfe rounds by its Theorem 3.2",
-    "privacy_error_by_corollary_3_1": "price of privacy by its Corollary 3.1, up to constants",
-    "completion_error_by_corollary_3_1": "error of completion by it, up to constants",
+    "users_by_table_1": "users by the Frank-Wolfe paper's Table 1, as published",
+    "rounds_by_theorem_3_2": "Frank-Wolfe rounds by its Theorem 3.2, as published",
+    "privacy_error_by_corollary_3_1": "price of privacy by its Corollary 3.1, as published, up to constants",
+    "completion_error_by_corollary_3_1": "error of completion by it, as published, up to constants",
 }
 
 
@@ -63,7 +63,7 @@ def budget(
         raise ConfigError("--users and --items must be between 1 and 2^32.")
     kinds: Any = {"relation": relation, "unit": unit}
     spent = Budget(epsilon, delta, **kinds)
-    figures = explain_budget(spent)
+    figures: dict[str, Any] = explain_budget(spent)
     if figures["mu"]:
         figures["noise_multiplier"] = 1.0 / figures["mu"]
     if users is not None and items is not None:
@@ -72,8 +72,11 @@ def budget(
         figures |= budget_report(users, items, spent)
     if json:
         print_json(figures)
-    else:
-        print_table(("", ""), [(MEANINGS.get(name, name), value) for name, value in figures.items()])
+        return
+    remarks = figures.pop("remark", None)
+    print_table(("", ""), [(MEANINGS.get(name, name), value) for name, value in figures.items()])
+    if remarks:
+        typer.echo(remarks)
 
 
 def reproduce(
@@ -87,7 +90,9 @@ def reproduce(
     epsilon: Annotated[
         list[float] | None, typer.Option(help="Only this ε; may be repeated.", show_default="its own")
     ] = None,
-    tuned: Annotated[bool, typer.Option("--tuned", help="The paper's grids; the choice is not charged.")] = False,
+    tuned: Annotated[
+        bool, typer.Option("--tuned", help="The paper's grids, where it has any; the choice is not charged.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A small version, under a minute.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of the results; an interrupted run goes on there.")] = Path(
         "results"
@@ -101,7 +106,10 @@ def reproduce(
     if name is None:
         known = sorted(experiments.EXPERIMENTS.values(), key=lambda one: str(one.name))
         if json:
-            print_json([{"name": one.name, "title": one.title, "about": one.about} for one in known])
+            listed = [
+                {"name": one.name, "title": one.title, "about": one.about, "tunable": one.tunable} for one in known
+            ]
+            print_json(listed)
         else:
             print_table(("name", "title"), [(one.name, one.title) for one in known])
         return
@@ -118,9 +126,17 @@ def reproduce(
     with counted(name) as progress:
         outcome = experiments.run_experiment(experiment, options, progress)
     if json:
-        print_json({"name": name, "rows": outcome.table.rows, "files": [str(path) for path in outcome.files]})
+        print_json(
+            {
+                "name": name,
+                "tuned": tuned,
+                "remarks": list(outcome.remarks),
+                "rows": outcome.table.rows,
+                "files": [str(path) for path in outcome.files],
+            }
+        )
         return
-    typer.echo(f"{experiment.title}\n{experiment.about}")
+    typer.echo("\n".join((experiment.title, experiment.about, *outcome.remarks)))
     print_table(
         outcome.table.columns, [[row.get(column) for column in outcome.table.columns] for row in outcome.table.rows]
     )

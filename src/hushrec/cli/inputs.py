@@ -59,6 +59,15 @@ class Table:
     format: str | None = None
     items: str = "rated"
 
+    def __post_init__(self) -> None:
+        """Refuse what no file can make good, before one is read: whether it is refused tells nothing of the ratings."""
+        from hushrec import require
+        from hushrec.data.ratings import DUPLICATES, check_range
+
+        require.choice("--duplicates", self.duplicates, DUPLICATES)
+        if self.value_range is not None:
+            check_range(self.value_range)
+
 
 def load_ratings(path: Path, table: Table) -> Ratings:
     """Ratings from a file of three columns, or from a known data set (named, or recognised by its files)."""
@@ -84,6 +93,15 @@ def load_ratings(path: Path, table: Table) -> Ratings:
         separator=table.separator,
         has_header=not table.no_header,
     )
+
+
+def refuse_layout(table: Table) -> None:
+    """Refuse what says how a table is laid out where 'hushrec randomize' laid it out."""
+    usual = Table()
+    for name in ("value", "separator", "no_header", "format"):
+        if getattr(table, name) != getattr(usual, name):
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} does not go with --already-randomized: those files say it themselves.")
 
 
 def _recognised(path: Path) -> str | None:

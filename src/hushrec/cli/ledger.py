@@ -9,6 +9,7 @@ import typer
 
 from hushrec.cli.inputs import Json
 from hushrec.cli.terminal import example, print_json, print_table
+from hushrec.errors import ConfigError
 
 app = typer.Typer(
     help="The total budget of a data set, over all fits on it, in a file that survives crashes.",
@@ -24,17 +25,27 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.", sho
 def start(
     file: File,
     epsilon: Annotated[float, typer.Option(help="The total ε.", show_default=False)],
-    delta: Annotated[float, typer.Option(help="The total δ.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="The total δ; above 0 for --unit user.")] = 0.0,
     relation: Annotated[str, typer.Option(help="replace-one or add-remove.")] = "replace-one",
     unit: Annotated[str, typer.Option(help="user or rating.")] = "user",
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="For seeded runs, which protect nobody; it takes no others.")
+    ] = False,
 ) -> None:
     """Start a ledger with a total, which cannot be changed afterwards; fits name it with --ledger."""
     from hushrec.privacy.accounting import Budget
     from hushrec.privacy.durable import LedgerFile
 
     kinds: Any = {"relation": relation, "unit": unit}
-    LedgerFile(file, Budget(epsilon, delta, **kinds))
-    typer.echo(f"Started {file}: ε = {epsilon:g}, δ = {delta:g} in total.")
+    total = Budget(epsilon, delta, **kinds)
+    if total.unit == "user" and total.delta == 0.0:
+        raise ConfigError(
+            "--delta must be above 0, for example 1e-6: what protects users is Gaussian noise, and a total with δ = 0 "
+            "has no room for it."
+        )
+    LedgerFile(file, total, simulation=simulation)
+    what = "simulation, " if simulation else ""
+    typer.echo(f"Started {file}: {what}ε = {epsilon:g}, δ = {delta:g} in total.")
 
 
 @app.command(epilog=example("hushrec ledger show ratings.ledger --json"))
@@ -59,8 +70,11 @@ def show(file: File, json: Json = False) -> None:
     ]
     if json:
         total = {"epsilon": book.total.epsilon, "delta": book.total.delta, "relation": book.total.relation}
-        print_json({"total": total | {"unit": book.total.unit}, "spent": book.epsilon, "runs": runs})
+        figures = {"total": total | {"unit": book.total.unit}, "spent": book.epsilon, "simulation": book.simulation}
+        print_json(figures | {"runs": runs})
         return
+    if book.simulation:
+        typer.echo("SIMULATION: these runs are seeded and protect nobody; the figures are what they would have cost.")
     typer.echo(
         f"ε = {book.epsilon:.6g} of {book.total.epsilon:g} is spent or set aside, at δ = {book.total.delta:g} "
         f"({book.total.relation}, for each {book.total.unit})."

@@ -42,12 +42,16 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the release file and the picture.")] = Path("hushrec-demo"),
+    json: inputs.Json = False,
 ) -> None:
     """Fit, complete and explain on generated data, in under a minute."""
     from hushrec.evaluate.demo import run_demo
 
     with busy("Generating ratings, and fitting with and without privacy"):
         shown = run_demo(out)
+    if json:
+        print_json(shown.to_dict())
+        return
     typer.echo(f"{shown.about}\n")
     typer.echo("Error on ratings that were held back (root mean square, in stars):")
     print_table(("model", "RMSE"), [[name, f"{error:.3f}"] for name, error in shown.errors.items()])
@@ -85,14 +89,21 @@ def fit(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of the solver; may be repeated.")
     ] = None,
     top: Annotated[
-        int | None, typer.Option(help="Keep the N items with the largest noisy counts, charged to the budget.")
+        int | None,
+        typer.Option(
+            help="Keep the N items with the largest noisy counts, charged to the budget (onebit: exact, free)."
+        ),
     ] = None,
     fixed_top: Annotated[
         int | None, typer.Option(help="Keep the N most rated items, declared as fixed beforehand; the card says so.")
     ] = None,
     ledger: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The data set's ledger: a fit that would pass its total is refused."),
+        typer.Option(
+            metavar="FILE",
+            help="The data set's ledger: a fit that would pass its total is refused. One with --already-randomized "
+            "costs nothing and is not charged.",
+        ),
     ] = None,
     resume: Annotated[
         Path | None,
@@ -115,20 +126,14 @@ def fit(
     RATINGS is a table of user, item and value (.csv, .tsv, .txt, .parquet), or a known data set as it was published.
     """
     from hushrec.fit import fit as learn
-    from hushrec.fit import open_ledger
+    from hushrec.fit import open_ledger, require_usable
+    from hushrec.privacy.journal import answers_in
 
     settings = [*(settings or ()), *_onebit_settings(solver, mechanism, already_randomized)]
     chosen = None if solver is None else make_solver(solver, settings)
     if settings and solver is None:
         raise ConfigError("--set needs --solver NAME: settings belong to a solver.")
     _require_writable(output)
-    loaded = _randomized(ratings, user, item, items, value_range) if already_randomized else None
-    if loaded is not None and epsilon is None:
-        epsilon = loaded.randomized
-    budget = _budget(epsilon, delta, relation, unit or unit_of(solver), non_private)
-    book = None if ledger is None else open_ledger(ledger, budget)
-    if book is not None and not (resume is not None and (resume / "run.json").exists()):
-        book.check(budget)  # before a rating is read; a run to be resumed has its place in the ledger already
     table = inputs.Table(
         user=user,
         item=item,
@@ -140,12 +145,29 @@ def fit(
         format=format,
         items=items,
     )
+    loaded = _randomized(ratings, table, non_private) if already_randomized else None
+    if loaded is not None:
+        epsilon = loaded.randomized if epsilon is None else epsilon
+        if ledger is not None:
+            remark(f"Nothing is charged to {ledger}: a fit of what users' devices randomized costs nothing more.")
+        ledger = None
+    budget = _budget(epsilon, delta, relation, unit or unit_of(solver), non_private)
+    require_usable(budget, chosen, seed)
+    _require_whole(top=top, fixed_top=fixed_top)
+    book = None if ledger is None else open_ledger(ledger, budget, seeded=seed is not None)
+    if book is not None and not (resume is not None and (resume / "run.json").exists()):
+        # Before a rating is read; a run to be resumed has its place in the ledger already.
+        book.check(budget, seeded=seed is not None)
     with busy("Reading"):
         loaded = inputs.load_ratings(ratings, table) if loaded is None else loaded
-        if fixed_top is not None:
-            loaded = loaded.restrict(fixed_top)
+        _require_whole(loaded.n_items, top=top, fixed_top=fixed_top)
+        loaded = loaded if fixed_top is None else loaded.restrict(fixed_top)
+    known = set() if resume is None else answers_in(resume)
     with busy("Fitting"):
         release = learn(loaded, chosen, budget, seed=seed, top=top, ledger=book, resume=resume)
+    if resume is not None and known:
+        told = "All" if known == answers_in(resume) else f"{len(known)} of the"
+        remark(f"{told} answers come from {resume}, as they left before: the ratings were not used for them.")
     release.save(output)
     if json:
         from hushrec.release.card import describe
@@ -158,7 +180,12 @@ def fit(
 def recommend(
     release: ReleaseFile,
     my_ratings: Annotated[
-        Path, typer.Argument(metavar="MY_RATINGS", help="Own ratings: columns item and value.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="MY_RATINGS",
+            help="Own ratings: columns item and value, or item alone where the release was learnt from clicks.",
+            show_default=False,
+        ),
     ],
     top: Annotated[int, typer.Option(help="How many.")] = 10,
     ignore_unknown: Annotated[
@@ -167,11 +194,18 @@ def recommend(
     json: inputs.Json = False,
 ) -> None:
     """Recommendations for one user from her own ratings; nothing leaves this machine."""
-    from hushrec.data.own import read_own
+    from hushrec.data.own import read_own, read_own_items
+    from hushrec.device.kinds import KINDS
     from hushrec.release.file import Release
 
     model = Release.load(release)
-    items, values = read_own(my_ratings, value_range=model.value_range)
+    items: Any
+    values: Any
+    if KINDS[model.kind].predicts == "scores":  # the fold-in asks what she used, whatever the values
+        items = read_own_items(my_ratings)
+        values = [model.value_range[1]] * len(items)
+    else:
+        items, values = read_own(my_ratings, value_range=model.value_range)
     best = model.recommend(items, values, top, unknown="ignore" if ignore_unknown else "error")
     if json:
         print_json([{"item": item, "score": score} for item, score in best])
@@ -191,6 +225,10 @@ def evaluate(
     no_header: inputs.NoHeader = False,
     format: inputs.Format = None,
     duplicates: inputs.Duplicates = "error",
+    at: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", help="Recall@K and NDCG@K too; may be repeated.", show_default="none"),
+    ] = None,
     json: inputs.Json = False,
 ) -> None:
     """How well a release predicts held-out ratings: a simulation, whose figures are not private.
@@ -215,7 +253,7 @@ def evaluate(
     with busy("Reading"):
         known, wanted, unknown = match_users(inputs.load_ratings(train, table), inputs.load_ratings(test, table))
     with busy("Predicting"):
-        figures = measure(model, known, wanted)
+        figures = measure(model, known, wanted, ks=at or None)
     if unknown:
         remark(f"{unknown} users of the test ratings have no training ratings; they are predicted from nothing.")
     if json:
@@ -258,18 +296,38 @@ def _onebit_settings(solver: str | None, mechanism: str | None, already_randomiz
     return [*chosen, *(["already_randomized=true"] if already_randomized else [])]
 
 
-def _randomized(path: Path, user: str, item: str, items: str, value_range: tuple[float, float] | None) -> Ratings:
+def _randomized(path: Path, table: inputs.Table, non_private: bool) -> Ratings:
     """Signs that carry their own noise already, so reading them needs no budget."""
-    from hushrec.data.randomized import read_randomized
+    from hushrec.data.randomized import find_files, read_randomized
 
+    if non_private:
+        raise ConfigError("--non-private and --already-randomized exclude each other: the answers are private already.")
+    inputs.refuse_layout(table)
     with busy("Reading"):
-        return read_randomized(
+        ratings = read_randomized(
             path,
-            user=inputs.column(user),
-            item=inputs.column(item),
-            items=inputs.item_list(items),
-            value_range=value_range or (0.0, 1.0),
+            user=inputs.column(table.user),
+            item=inputs.column(table.item),
+            items=inputs.item_list(table.items),
+            value_range=table.value_range or (0.0, 1.0),
+            duplicates=table.duplicates,  # type: ignore[arg-type]  # checked by the reader
         )
+    if path.is_dir():
+        found = find_files(path)
+        skipped = f", skipped {found.skipped} that are not .csv files" if found.skipped else ""
+        remark(f"Read {len(found.files)} files of {path}{skipped}.")
+    if table.items == "rated":
+        remark("The item list is what the files name, so whoever sends one can add to it: --items FILE declares it.")
+    return ratings
+
+
+def _require_whole(most: int = 2**32, **options: int | None) -> None:
+    """Refuse options that do not count items, by their own names."""
+    from hushrec import require
+
+    for name, value in options.items():
+        if value is not None:
+            require.whole(f"--{name.replace('_', '-')}", value, 1, most)
 
 
 def _require_writable(path: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from hushrec.cli import inputs
 from hushrec.cli.terminal import counted, example, print_json, print_table, remark
 from hushrec.errors import ConfigError
-from hushrec.solvers.registry import USER_SOLVERS, make_solver
+from hushrec.solvers.registry import USER_SOLVERS, make_solver, unit_of
 
 
 def register(app: typer.Typer) -> None:
@@ -45,17 +45,21 @@ def plan(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the generated ratings.")] = 0,
     most_ratings: Annotated[int, typer.Option(help="Simulate fewer users where there are more ratings.")] = 1_000_000,
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw it.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw it (.png, .pdf or .svg).")] = None,
     json: inputs.Json = False,
 ) -> None:
     """What error to expect at several ε, from generated ratings of this shape; reads no data, costs no privacy."""
-    from hushrec.evaluate import planning
+    from hushrec.evaluate import planning, plots
     from hushrec.privacy.accounting import Budget
 
     if value_range is None:
         raise ConfigError("plan needs --value-range LOW HIGH.")
     if settings and solver is None:
         raise ConfigError("--set needs --solver NAME: settings belong to a solver.")
+    if solver is not None and unit_of(solver) == "rating":
+        raise ConfigError(f"plan forecasts solvers that protect users; {solver} protects single ratings.")
+    if plot is not None:
+        plots.check_picture(plot)
     kinds: Any = {"relation": relation}
     with counted("Simulating") as progress:
         found = planning.plan(
@@ -71,7 +75,6 @@ def plan(
             most_ratings=most_ratings,
             progress=progress,
         )
-    drawn = plot is not None and found.plot(plot)
     if json:
         print_json(found.to_dict())
     else:
@@ -81,4 +84,4 @@ def plan(
         typer.echo(f"Solver: {type(found.solver).__name__}({chosen})")
         typer.echo(found.advice)
     if plot is not None:
-        remark(f"Wrote {plot}." if drawn else "No picture was drawn: that needs the extra 'plot'.")
+        remark(f"Wrote {plot}." if found.plot(plot) else "No picture was drawn: that needs the extra 'plot'.")

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperGroup
 
+from hushrec.cli.wording import in_options
 from hushrec.errors import HushrecError
 
 UsageError, ClickException = typer.BadParameter.__mro__[1:3]  # wherever this Typer keeps them
@@ -48,7 +49,7 @@ class OneSentence(TyperGroup):
 def _complain(problem: Exception) -> int:
     """Say what is wrong in one sentence, and return the exit code."""
     if isinstance(problem, HushrecError):
-        _say(str(problem))
+        _say(in_options(str(problem)))
     elif isinstance(problem, ClickException):
         message = problem.format_message()  # type: ignore[attr-defined]
         context = getattr(problem, "ctx", None)

@@ -29,6 +29,8 @@ from hushrec.data.formats import (
     title_lines,
     title_table,
     yahoo_music,
+    yahoo_songs,
+    yahoo_study,
 )
 from hushrec.data.layouts import Triples, delimited
 from hushrec.data.ratings import Ratings
@@ -188,6 +190,8 @@ _GOLDBERG = (
 )
 _GROUPLENS = "Research use with acknowledgement; no redistribution and no commercial use without permission."
 _GROUPLENS_FILES = "https://files.grouplens.org/datasets/movielens/"
+_WEBSCOPE = "https://webscope.sandbox.yahoo.com/catalog.php?datatype=r"
+_WEBSCOPE_LICENCE = "Research only, under a data sharing agreement with Yahoo!; no redistribution."
 _JESTER_FILES = "https://eigentaste.berkeley.edu/dataset/"
 
 
@@ -292,15 +296,42 @@ _ENTRIES = (
     ),
     Catalog(
         name="yahoo-music",
-        title="Yahoo! Music",
-        url="https://webscope.sandbox.yahoo.com/catalog.php?datatype=r",
+        title="Yahoo! Music, artists (R1) or KDD Cup 2011",
+        url=_WEBSCOPE,
         value_range=(0.0, 100.0),
-        files=("ydata-ymusic-*ratings*.txt|train*idx1*.txt",),
+        files=("ydata-ymusic-*artist-ratings*.txt|train*idx1*.txt|train*idx2*.txt",),
         citation="G. Dror, N. Koenigstein, Y. Koren and M. Weimer. The Yahoo! Music Dataset and KDD-Cup'11. "
         "JMLR W&CP 18, 2012.",
-        licence="Research only, under a data sharing agreement with Yahoo!; no redistribution.",
+        licence=_WEBSCOPE_LICENCE,
         reader=yahoo_music,
         titles=title_lines("ydata-ymusic-*names*.txt", separator="\t"),
+    ),
+    Catalog(
+        name="yahoo-music-r2",
+        title="Yahoo! Music, songs (R2)",
+        url=_WEBSCOPE,
+        value_range=(1.0, 5.0),
+        files=("train_[0-9].txt",),
+        citation="Yahoo! Webscope dataset ydata-ymusic-user-song-ratings-meta-v1_0.",
+        licence=_WEBSCOPE_LICENCE,
+        reader=yahoo_songs,
+        users=1_823_179,
+        items=136_736,
+        ratings=699_640_226,
+    ),
+    Catalog(
+        name="yahoo-music-r3",
+        title="Yahoo! Music, rating study (R3)",
+        url=_WEBSCOPE,
+        value_range=(1.0, 5.0),
+        files=("ydata-ymusic-rating-study-*train*.txt",),
+        citation="B. M. Marlin and R. S. Zemel. Collaborative prediction and ranking with non-random missing data. "
+        "RecSys 2009.",
+        licence=_WEBSCOPE_LICENCE,
+        reader=yahoo_study,
+        users=15_400,
+        items=1_000,
+        ratings=311_704,
     ),
     Catalog(
         name="restaurant",

@@ -29,7 +29,10 @@ from hushrec.errors import ConfigError, DataError
 Progress = Callable[[int, int | None], None]
 """Called with the bytes so far and, where known, all bytes."""
 
+Checksums = tuple[str, ...]
+
 TIMEOUT = 30.0  # seconds without a byte
+SHOWS_WHOSE = ("https",)  # what is at an address of this kind is its owner's
 ATTEMPTS = 3  # connections within one call; each goes on where the last one was cut
 BLOCK = 2**20
 ANY_VALUE = (-1e30, 1e30)  # the report of `check` says what the range is, so it must not presume one
@@ -40,12 +43,14 @@ def fetch(
     folder: str | os.PathLike[str],
     *,
     url: str | None = None,
+    checksum: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Download a known dataset from its publisher into a folder; returns what `hushrec.load` takes as path.
 
     That is the archive, or the folder where a dataset comes in several archives. A file that is already there
-    and whole is not fetched again. url: another address for the same file, such as a mirror.
+    and whole is not fetched again. url: another address for the same file, such as a mirror, which may send anything:
+    the file must have a checksum that is known beforehand. checksum: "md5:..." or "sha256:...", where none is known.
 
     >>> fetch("netflix", "data")
     Traceback (most recent call last):
@@ -62,9 +67,37 @@ https://www.kaggle.com/datasets/netflix-inc/netflix-prize-data and give hushrec 
     for address in addresses:
         if urlsplit(address).scheme not in ("http", "https"):
             raise ConfigError(f"url must start with http:// or https://, not {address!r}.")
+    wanted = _wanted(entry, addresses, url is not None, checksum)
     target = _made_folder(Path(folder).expanduser())
-    got = [_fetch_file(address, target, entry, progress or _silent) for address in addresses]
+    got = [
+        _fetch_file(address, target, known, url is None, progress or _silent)
+        for address, known in zip(addresses, wanted, strict=True)
+    ]
     return got[0] if len(got) == 1 else target
+
+
+def _wanted(entry: Catalog, addresses: tuple[str, ...], elsewhere: bool, checksum: str | None) -> list[Checksums]:
+    """For each file the checksums that it may have; none where the publisher's own server is believed."""
+    if checksum is not None:
+        if len(addresses) > 1 or not re.fullmatch(r"md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}", checksum):
+            raise ConfigError("checksum must be md5: or sha256: and that many small hexadecimal digits, of one file.")
+        return [(checksum,)]
+    if not elsewhere:
+        return [tuple(filter(None, [entry.checksums.get(_name(address))])) for address in addresses]
+    if not entry.checksums:
+        raise ConfigError(
+            f"No checksum of {entry.title} is known, so another address could send anything: give its publisher's as "
+            "checksum='sha256:...' (or 'md5:...')."
+        )
+    return [tuple(entry.checksums.values())]
+
+
+def _name(address: str) -> str:
+    """The name of the file at an address."""
+    name = Path(unquote(urlsplit(address).path)).name
+    if not name:
+        raise ConfigError(f"url must end in a file name, unlike {address!r}.")
+    return name
 
 
 def _silent(done: int, total: int | None) -> None:
@@ -79,13 +112,10 @@ def _made_folder(folder: Path) -> Path:
     return folder
 
 
-def _fetch_file(address: str, folder: Path, entry: Catalog, progress: Progress) -> Path:
-    name = Path(unquote(urlsplit(address).path)).name
-    if not name:
-        raise ConfigError(f"url must end in a file name, unlike {address!r}.")
+def _fetch_file(address: str, folder: Path, known: Checksums, publishers: bool, progress: Progress) -> Path:
+    name = _name(address)
     final, part = folder / name, folder / f"{name}.part"
-    known = entry.checksums.get(name)
-    if final.is_file() and (known is None or _digest(final, known) == known):
+    if final.is_file() and (not known or _has_one_of(final, known)):
         return final
     for _ in range(ATTEMPTS):
         if _transfer(address, part, progress):
@@ -93,7 +123,7 @@ def _fetch_file(address: str, folder: Path, entry: Catalog, progress: Progress) 
     else:
         size = _size(part)
         raise DataError(f"The download of {name} was cut after {size} bytes: run it again to go on from there.")
-    if not _is_whole(part, name, address, known):
+    if not (_has_one_of(part, known) or (publishers and _is_the_publishers(part, name, address, known))):
         part.unlink()
         raise DataError(f"The download of {name} was removed: its checksum is not the publisher's.")
     os.replace(part, final)
@@ -195,20 +225,20 @@ def _reason(error: BaseException) -> str:
 # --- checksums -------------------------------------------------------------------------------------
 
 
-def _is_whole(part: Path, name: str, address: str, known: str | None) -> bool:
-    """Whether the file is the known one, or the one that the publisher's own NAME.md5 describes today.
+def _has_one_of(path: Path, known: Checksums) -> bool:
+    return any(_digest(path, one) == one for one in known)
+
+
+def _is_the_publishers(part: Path, name: str, address: str, known: Checksums) -> bool:
+    """Whether a file of the publisher's own server is the one that its NAME.md5 there describes today.
 
     Publishers do replace archives; their .md5 file then says so. Without any checksum a zip archive is at
     least tested against the checksums inside it.
     """
-    if known is not None and _digest(part, known) == known:
-        return True
     published = _published_md5(address)
     if published is not None:
         return _digest(part, "md5:") == published
-    if known is not None:
-        return False
-    return not name.lower().endswith(".zip") or _zip_is_sound(part)
+    return not known and (not name.lower().endswith(".zip") or _zip_is_sound(part))
 
 
 def _digest(path: Path, like: str) -> str:
@@ -218,9 +248,12 @@ def _digest(path: Path, like: str) -> str:
 
 
 def _published_md5(address: str) -> str | None:
+    """What the NAME.md5 beside a file says, if it comes over a connection that shows whose it is."""
     request = urllib.request.Request(f"{address}.md5", headers={"User-Agent": "hushrec"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            if urlsplit(answer.url).scheme not in SHOWS_WHOSE or _host(answer.url) != _host(address):
+                return None
             text = answer.read(1000).decode("ascii", "replace")
     except urllib.error.HTTPError as error:
         error.close()

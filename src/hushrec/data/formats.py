@@ -89,14 +89,33 @@ def netflix(files: Files) -> Triples:
 
 
 def yahoo_music(files: Files) -> Triples:
-    """Lines user, item, rating (Webscope), or the blocks of KDD Cup 2011: "user|count", then item, score."""
-    member = files.ratings("ydata-ymusic-*ratings*.txt", "train*idx1*.txt", "train*.txt")
+    """Webscope R1, lines of user, artist, rating; or the blocks of KDD Cup 2011, "user|count", then item and score."""
+    member = files.ratings("ydata-ymusic-*artist-ratings*.txt", "train*idx1*.txt", "train*idx2*.txt")
     with readable(member.name), member.open() as stream:
         head = stream.read(200).lstrip().split(b"\n", 1)[0]
     if b"|" in head:
         return blocks([member], "\t", "|", owner="user")
     users, items, values = delimited(member, "\t")
     return users, items, np.where(values == NEVER_AGAIN, np.float32(0), values)
+
+
+def yahoo_songs(files: Files) -> Triples:
+    """Webscope R2, lines of user, song, rating, the users in ten parts; its test parts are left alone."""
+    members = [files.single] if files.single is not None else sorted(files.all("train_[0-9].txt"), key=lambda m: m.base)
+    if not members:
+        raise DataError(f"{files.path} holds no file train_0.txt.")
+    there = [member.base for member in members]
+    missing = [name for name in (f"train_{k}.txt" for k in range(10)) if name < there[-1] and name not in there]
+    if len(set(there)) < len(there) or (missing and files.single is None):
+        raise DataError(f"{files.path} must hold each part from train_0.txt to {there[-1]} once.")
+    parts = [delimited(member, "\t") for member in members]
+    users, songs, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return users, songs, values
+
+
+def yahoo_study(files: Files) -> Triples:
+    """Webscope R3, lines of user, song, rating of songs that users chose; its random test is left alone."""
+    return delimited(files.ratings("ydata-ymusic-rating-study-*train*.txt"), "\t")
 
 
 def movielens_dat(files: Files) -> Triples:

@@ -38,21 +38,46 @@ def read_own(
     [12, 7]
     """
     file = existing_file(path)
-    try:
-        if file.stat().st_size > LARGEST_OWN_FILE:
-            raise DataError(f"{file.name} is too large to be one user's ratings.")
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{file.name} holds bytes that are not UTF-8 text.") from None
-    except OSError:
-        raise DataError(f"{file} could not be opened.") from None
+    text = _content(file)
     pairs = _json_pairs(text, file.name) if file.suffix.lower() == ".json" else _text_pairs(text, file)
     if not pairs:
         raise DataError(f"{file.name} holds no rating.")
     return _own_arrays(pairs, file.name, value_range)
 
 
-def _text_pairs(text: str, file: Path) -> list[tuple[Any, Any]]:
+def read_own_items(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """The items that one user used, (k,) ids, from a small file: what counts where values do not.
+
+    path: .csv, .tsv or .txt with the column item (without a header, the first column), or .json with ``[item, ...]``
+    or any form that `read_own` takes. Values, where there are any, are not looked at.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "mine.csv")
+    ...     _ = path.write_text("item\\n12\\n7\\n")
+    ...     read_own_items(path).tolist()
+    [12, 7]
+    """
+    file = existing_file(path)
+    text = _content(file)
+    used = _json_items(text, file.name) if file.suffix.lower() == ".json" else _text_items(text, file)
+    if not used:
+        raise DataError(f"{file.name} holds no item.")
+    return _own_arrays([(item, 1.0) for item in used], file.name, None)[0]
+
+
+def _content(file: Path) -> str:
+    try:
+        if file.stat().st_size > LARGEST_OWN_FILE:
+            raise DataError(f"{file.name} is too large to be one user's ratings.")
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{file.name} holds bytes that are not UTF-8 text.") from None
+    except OSError:
+        raise DataError(f"{file} could not be opened.") from None
+
+
+def _cells(text: str, file: Path) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return []
@@ -60,9 +85,34 @@ def _text_pairs(text: str, file: Path) -> list[tuple[Any, Any]]:
     if separator == "::":
         lines, separator = [line.replace("::", "\x1f") for line in lines], "\x1f"
     try:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator)]
+        return [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator)]
     except csv.Error:
-        raise DataError(f"{file.name} could not be read as text with two columns.") from None
+        raise DataError(f"{file.name} could not be read as text in columns.") from None
+
+
+def _text_items(text: str, file: Path) -> list[str]:
+    rows = _cells(text, file)
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise DataError(f"{file.name} must have the same columns in every row, one of them item.")
+    names = [name.lower() for name in rows[0]] if rows else []
+    place = names.index("item") if "item" in names else 0
+    return [row[place] for row in rows[1 if "item" in names else 0 :]]
+
+
+def _json_items(text: str, where: str) -> list[Any]:
+    try:
+        content = json.loads(text)
+        if isinstance(content, list) and not any(isinstance(entry, (dict, list)) for entry in content):
+            return content
+    except (ValueError, RecursionError):
+        pass
+    return [item for item, _ in _json_pairs(text, where)]
+
+
+def _text_pairs(text: str, file: Path) -> list[tuple[Any, Any]]:
+    rows = _cells(text, file)
+    if not rows:
+        return []
     width = len(rows[0])
     if width < 2 or any(len(row) != width for row in rows):
         raise DataError(f"{file.name} must have the two columns item and value in every row.")

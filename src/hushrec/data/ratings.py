@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
+from hushrec import require
 from hushrec.errors import ConfigError, DataError
 
 Catalogue = Literal["declared", "observed", "fixed"]
 Duplicates = Literal["error", "first", "last", "mean"]
+
+DUPLICATES = ("error", "first", "last", "mean")
 
 MAX_USERS = 2**32
 """The public bound on the number of users that makes integer overflow impossible by construction."""
@@ -31,7 +34,9 @@ class Ratings:
     items: (n,) public item ids. value_range: the public (lowest, highest) value. users: (m,) ids or None.
     catalogue: how the public item list came to be, which the privacy card repeats: "declared" (given by the
     caller), "observed" (the items that occur in the ratings), "fixed" (reduced by `restrict`).
+    implicit: the table had no values (clicks, plays, purchases), so every one is 1.
     randomized: the ε at which each value was randomized before it got here, on its user's device; None: it was not.
+    threshold: the value above which it was a yes there, before it was randomized.
     """
 
     indptr: NDArray[np.int64]
@@ -42,6 +47,8 @@ class Ratings:
     users: NDArray[Any] | None = None
     catalogue: Catalogue = "observed"
     randomized: float | None = None
+    threshold: float | None = None
+    implicit: bool = False
 
     def __post_init__(self) -> None:
         low, high = check_range(self.value_range)
@@ -107,8 +114,7 @@ class Ratings:
         as *fixed beforehand*, and every card says so. `fit(..., top=...)` chooses by noisy counts instead,
         charged.
         """
-        if top < 1:
-            raise ConfigError(f"top must be at least 1, not {top}.")
+        require.whole("top", top, 1, self.n_items)
         counts = np.bincount(self.indices, minlength=self.n_items)
         chosen = np.sort(np.argsort(-counts, kind="stable")[:top])
         return self.select(chosen, catalogue="fixed")
@@ -147,6 +153,7 @@ class Ratings:
         count = n_users if n_users is not None else (len(users) if users is not None else None)
         if count is None:
             count = int(user_codes.max()) + 1 if len(user_codes) else 0
+        require.choice("duplicates", duplicates, DUPLICATES)
         _check_codes(user_codes, count, "user")
         _check_codes(item_codes, len(items), "item")
         indptr, indices, merged = _by_user(user_codes, item_codes, values, count, len(items), duplicates)
@@ -163,6 +170,8 @@ class Ratings:
 
 def check_range(value_range: tuple[float, float]) -> tuple[float, float]:
     """The public value range as two floats, lowest below highest."""
+    if isinstance(value_range, (str, bytes)):  # "15" is a pair of digits to Python
+        raise ConfigError(f"value_range must be two numbers (lowest, highest), not {value_range!r}.")
     try:
         low, high = (float(v) for v in value_range)
     except (TypeError, ValueError):
@@ -248,8 +257,6 @@ def _merge_duplicates(
         return keys[starts], values[starts]
     if rule == "last":
         return keys[starts], values[np.append(starts[1:], len(keys)) - 1]
-    if rule == "mean":
-        sizes = np.diff(np.append(starts, len(keys)))
-        with np.errstate(invalid="ignore"):  # what is not finite is refused later, and counted
-            return keys[starts], np.add.reduceat(values.astype(np.float64), starts) / sizes
-    raise ConfigError(f"duplicates must be 'error', 'first', 'last' or 'mean', not {rule!r}.")
+    sizes = np.diff(np.append(starts, len(keys)))
+    with np.errstate(invalid="ignore"):  # what is not finite is refused later, and counted
+        return keys[starts], np.add.reduceat(values.astype(np.float64), starts) / sizes

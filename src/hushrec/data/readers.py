@@ -8,12 +8,14 @@ may, so they are replaced, not passed on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from hushrec import require
 from hushrec.data.columns import (
     as_ids,
     checked_ids,
@@ -25,7 +27,7 @@ from hushrec.data.columns import (
     positions_in,
 )
 from hushrec.data.quiet import Quiet
-from hushrec.data.ratings import Duplicates, Ratings, check_range
+from hushrec.data.ratings import DUPLICATES, Duplicates, Ratings, check_range
 from hushrec.data.sources import Column, series_of, table_of
 from hushrec.errors import ConfigError, DataError
 
@@ -54,7 +56,8 @@ def read(
 
     source: a path; a Polars or pandas data frame, a PyArrow table or anything with the Arrow stream or the
     data frame interchange interface; a mapping of column name to (nnz,) array; or a tuple of three of them.
-    user, item, value: columns by name or by position; ``value=None`` means that every row counts as 1.
+    user, item, value: columns by name or by position; ``value=None`` means that there are none, as for clicks: every
+    row counts as 1, and a fit that names no solver learns to rank.
     value_range: the public (lowest, highest) value; required, except for ``value=None`` where it is (0, 1).
     items: (n,) public item list, in the order given ("declared"); without it, the sorted items that occur.
     unknown_items: "error" or "drop" for ratings of items that are not in `items`.
@@ -65,13 +68,15 @@ def read(
     """
     if value_range is None and value is not None:
         raise ConfigError(RANGE_REASON)
+    require.choice("duplicates", duplicates, DUPLICATES)
     bounds = check_range(value_range if value_range is not None else (0.0, 1.0))
     if unknown_items not in ("error", "drop"):
         raise ConfigError(f"unknown_items must be 'error' or 'drop', not {unknown_items!r}.")
     declared = None if items is None else declared_items(items)
     columns = {"user": user, "item": item} | ({} if value is None else {"value": value})
     table = table_of(source, columns, separator, has_header)
-    return _encode(table, bounds, declared, unknown_items, duplicates)
+    ratings = _encode(table, bounds, declared, unknown_items, duplicates)
+    return replace(ratings, implicit=True) if value is None else ratings
 
 
 def ratings_from_arrays(

@@ -126,3 +126,47 @@ def regression_rows(
             own[k] += weights[p] * rest * rest
             own[k + 1] += weights[p] * (spread[p] + noise[j])
     return vectors, moments
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def choice_features(indptr: Any, indices: Any, leanings: Any) -> Any:
+    """What a user chose to rate, (m, 2 + q): 1, log(ratings), and Σ leanings/√ratings over the items she rated.
+
+    leanings: (n, q). A user without a rating has zeros throughout.
+    """
+    width = leanings.shape[1]
+    out = np.zeros((len(indptr) - 1, 2 + width))
+    for i in range(len(out)):
+        count = indptr[i + 1] - indptr[i]
+        if count == 0:
+            continue
+        out[i, 0] = 1.0
+        out[i, 1] = np.log(count)
+        for p in range(indptr[i], indptr[i + 1]):
+            for a in range(width):
+                out[i, 2 + a] += leanings[indices[p], a]
+        for a in range(width):
+            out[i, 2 + a] /= np.sqrt(count)
+    return out
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def reliabilities(indptr: Any, indices: Any, loadings: Any, precision: Any, noise: Any) -> Any:
+    """Which part of each coordinate's prior variance the user's ratings take away, (m, r), in [0, 1)."""
+    rank = loadings.shape[1]
+    out = np.zeros((len(indptr) - 1, rank))
+    normal = np.empty((rank, rank))
+    inverse = np.empty((rank, rank))
+    for i in range(len(out)):
+        normal[:] = 0.0
+        for a in range(rank):
+            normal[a, a] = precision[a]
+        for p in range(indptr[i], indptr[i + 1]):
+            vector, weight = loadings[indices[p]], 1.0 / noise[indices[p]]
+            for a in range(rank):
+                for b in range(a + 1):
+                    normal[a, b] += vector[a] * weight * vector[b]
+        _invert(normal, inverse)
+        for a in range(rank):
+            out[i, a] = 1.0 - inverse[a, a] * precision[a]
+    return out

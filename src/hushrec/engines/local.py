@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from hushrec import require
 from hushrec.data.ratings import Ratings
 from hushrec.engines.base import Cache, Sums, Work
-from hushrec.errors import ConfigError, EngineError, HushrecError
+from hushrec.errors import EngineError, HushrecError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +30,8 @@ class LocalEngine:
 
     def __post_init__(self) -> None:
         for name in ("workers", "shards"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, not {value}.")
+            if getattr(self, name) is not None:
+                require.whole(name, getattr(self, name), 1)
 
     def attach(self, ratings: Ratings) -> LocalJob:
         """Cut the ratings into shards (views, no copy) and stand ready to sum over them."""

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrec.data.ratings import Ratings
+from hushrec.device.kinds import Rows
 from hushrec.errors import ConfigError, DataError
 from hushrec.evaluate.metrics import aligned
 from hushrec.release.complete import predict_at
 from hushrec.release.file import Release
-from hushrec.release.kinds import Rows
 from hushrec.release.uncertainty import worth_at
 
 Flags = NDArray[np.bool_]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from hushrec.evaluate.metrics import evaluate
 from hushrec.evaluate.plots import draw_demo
 from hushrec.fit import fit
 from hushrec.privacy.accounting import Budget, NonPrivate
+from hushrec.release.card import describe
 from hushrec.release.file import Release
 
 USERS, ITEMS, RATINGS_PER_USER = 30_000, 200, 30
@@ -35,6 +37,18 @@ class Shown:
     recommended: list[tuple[str, float]]
     files: list[Path]
     remark: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values, with the privacy card as a dict."""
+        return {
+            "about": self.about,
+            "rmse": self.errors,
+            "one_user": [dict(zip(("item", "rating", "predicted"), row, strict=True)) for row in self.one_user],
+            "recommended": [{"item": item, "score": score} for item, score in self.recommended],
+            "card": describe(self.release),
+            "files": [str(path) for path in self.files],
+            "remark": self.remark,
+        }
 
 
 def run_demo(folder: Path) -> Shown:

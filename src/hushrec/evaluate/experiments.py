@@ -8,6 +8,7 @@ Everything here is a simulation: it scores models on private ratings.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import math
@@ -16,13 +17,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from hushrec.errors import ConfigError, DataError
 from hushrec.evaluate.plots import PlotSpec, draw
 from hushrec.evaluate.tables import Table, summarise
 
-PAPERS = ("frank_wolfe", "factored", "onebit", "solvers")
+PAPERS = ("frank_wolfe", "factored", "onebit", "onebit_real", "onebit_flip", "solvers")
 """Modules of `hushrec.evaluate.papers`; each has a tuple `EXPERIMENTS`."""
 
 Cell = dict[str, Any]
@@ -71,7 +72,8 @@ class Experiment:
 
     about: data, split, relation and runs: what a reader of the figures must know. cells: the runs, each a dict
     of settings with a "seed". run: a cell's figures by name. summary: what becomes of all records (cell and
-    figures in one dict); by default mean and spread over the seeds.
+    figures in one dict); by default mean and spread over the seeds. tunable: whether there is a grid of
+    hyper-parameters to try. fixed_epsilon: why a caller cannot choose ε, where she cannot.
     """
 
     name: str
@@ -81,16 +83,36 @@ class Experiment:
     run: Callable[[Cell, Options], Mapping[str, Any]]
     summary: Callable[[list[dict[str, Any]]], Table] | None = None
     plot: PlotSpec | None = None
+    tunable: bool = False
+    fixed_epsilon: str | None = None
+
+    def check(self, options: Options) -> None:
+        """Refuse options that this experiment would ignore."""
+        if options.tuned and not self.tunable:
+            raise ConfigError(f"{self.name} has no grid of hyper-parameters to try, so tuned must be left out.")
+        if options.epsilons is not None and self.fixed_epsilon is not None:
+            raise ConfigError(f"{self.name} {self.fixed_epsilon}, so epsilon must be left out, not {options.epsilons}.")
+
+    def remarks(self, options: Options) -> tuple[str, ...]:
+        """What a reader must know of these results beside `about`: how the settings came to be."""
+        chosen = (TUNED if options.tuned else DEFAULTS,) if self.tunable else ()
+        return (*chosen, *((QUICK,) if options.quick else ()))
+
+
+DEFAULTS = "Settings are the defaults: nothing was tuned."
+TUNED = "Hyper-parameters were chosen on the test error itself. That choice was not charged to the budget."
+QUICK = "Quick version: smaller generated data, fewer runs, fewer epsilons."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an experiment came to: its records, their table, the files written, and how many cells ran just now."""
+    """What an experiment came to: its records, their table, remarks on them, the files written, and new cells."""
 
     records: list[dict[str, Any]]
     table: Table
     files: tuple[Path, ...]
     ran: int
+    remarks: tuple[str, ...] = ()
 
 
 def __getattr__(name: str) -> Any:
@@ -124,23 +146,24 @@ def run_experiment(experiment: Experiment, options: Options, progress: Progress 
     progress: called before each cell with (cells done, all cells, the cell).
     **Guarantee**: none; the figures are computed from private ratings. Do not publish them as private.
     """
+    experiment.check(options)
     cells = experiment.cells(options)
     options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / f"{experiment.name}.jsonl"
-    done = _finished(path, _header(experiment, options))
+    path, header = options.out / f"{experiment.name}.jsonl", _header(experiment, options)
+    done = _finished(path, header)
     todo = [cell for cell in cells if _key(cell) not in done]
-    with path.open("a", encoding="utf-8") as lines:
-        for number, cell in enumerate(todo):
-            if progress is not None:
-                progress(len(cells) - len(todo) + number, len(cells), cell)
-            started = time.perf_counter()
-            figures = dict(experiment.run(dict(cell), options))
-            figures.setdefault("seconds", round(time.perf_counter() - started, 3))
-            done[_key(cell)] = {**cell, **_plain(figures)}
-            _append(lines, {"cell": cell, "figures": _plain(figures)})
+    for number, cell in enumerate(todo):
+        if progress is not None:
+            progress(len(cells) - len(todo) + number, len(cells), cell)
+        started = time.perf_counter()
+        figures = dict(experiment.run(dict(cell), options))
+        figures.setdefault("seconds", round(time.perf_counter() - started, 3))
+        done[_key(cell)] = {**cell, **_plain(figures)}
+        _append(path, header, {"cell": cell, "figures": _plain(figures)})
     records = [done[_key(cell)] for cell in cells]
     table = experiment.summary(records) if experiment.summary else summarise(records, settings(cells))
-    return Outcome(records=records, table=table, files=(path, *_report(experiment, options, table)), ran=len(todo))
+    files = (path, *_report(experiment, options, table))
+    return Outcome(records=records, table=table, files=files, ran=len(todo), remarks=experiment.remarks(options))
 
 
 def settings(cells: list[Cell]) -> tuple[str, ...]:
@@ -148,11 +171,8 @@ def settings(cells: list[Cell]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(key for cell in cells for key in cell) if name != "seed")
 
 
-TUNED = "Hyper-parameters were chosen on the test error itself. That choice was not charged to the budget."
-
-
 def _report(experiment: Experiment, options: Options, table: Table) -> tuple[Path, ...]:
-    remarks = [experiment.about, *([TUNED] if options.tuned else []), *(["Quick version."] if options.quick else [])]
+    remarks = (experiment.about, *experiment.remarks(options))
     text = options.out / f"{experiment.name}.md"
     text.write_text("\n\n".join([f"# {experiment.title}", *remarks, table.markdown()]) + "\n", encoding="utf-8")
     if experiment.plot is None:
@@ -163,24 +183,42 @@ def _report(experiment: Experiment, options: Options, table: Table) -> tuple[Pat
 
 # --- the file of finished cells -------------------------------------------------------------------
 
+RESULTS = (".jsonl", ".md", ".png")
+
 
 def _header(experiment: Experiment, options: Options) -> dict[str, Any]:
     """What all lines of one file must have in common, beside what stands in the cells."""
-    data = [[path.name, path.stat().st_size if path.is_file() else None] for path in options.data]
+    data = [fingerprint(path, options.out) for path in options.data]
     return {"experiment": experiment.name, "data": data, "tuned": options.tuned, "quick": options.quick}
 
 
+def fingerprint(path: Path, out: Path) -> str:
+    """A hash of what a file holds, or of all files of a folder and their names; results beside them are no data."""
+    found = hashlib.blake2b(digest_size=16)
+    try:
+        if not path.exists():
+            raise ConfigError(f"There is nothing at {path}.")
+        files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+        for file in files:
+            if file.suffix in RESULTS and file.parent.resolve() == out.resolve():
+                continue
+            with file.open("rb") as content:
+                inside = [file.relative_to(path).as_posix(), hashlib.file_digest(content, "blake2b").hexdigest()]
+            found.update(json.dumps(inside).encode())
+    except OSError:
+        raise DataError(f"{path} cannot be read as a whole.") from None
+    return found.hexdigest()
+
+
 def _finished(path: Path, header: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The records of an earlier run by cell; a torn last line is cut off, a new file gets its header."""
+    """The records of an earlier run by cell; a torn last line, or a header without any result, is cut off."""
     content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]
-    if not whole:
-        path.write_text(json.dumps(header) + "\n", encoding="utf-8")
-        return {}
-    if len(whole) < len(content):
-        os.truncate(path, len(whole))
-    first, *rest = (_parsed(line, path) for line in whole.splitlines())
-    if first != header:
+    first, *rest = [_parsed(line, path) for line in whole.splitlines()] or [header]
+    keep = len(whole) if rest else 0
+    if keep < len(content):
+        os.truncate(path, keep)
+    if rest and first != header:
         raise ConfigError(f"{path} holds results of other data or other options; choose another folder, or remove it.")
     return {_key(line["cell"]): {**line["cell"], **line["figures"]} for line in rest}
 
@@ -195,10 +233,13 @@ def _parsed(line: bytes, path: Path) -> dict[str, Any]:
     return parsed
 
 
-def _append(lines: IO[str], record: dict[str, Any]) -> None:
-    lines.write(json.dumps(record, allow_nan=False) + "\n")
-    lines.flush()
-    os.fsync(lines.fileno())
+def _append(path: Path, header: dict[str, Any], record: dict[str, Any]) -> None:
+    """One more line, on the disk before the next cell is run; the first one brings the header with it."""
+    first = not path.exists() or path.stat().st_size == 0
+    with path.open("a", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(line, allow_nan=False) + "\n" for line in ([header] if first else []) + [record])
+        lines.flush()
+        os.fsync(lines.fileno())
 
 
 def _key(cell: Cell) -> str:

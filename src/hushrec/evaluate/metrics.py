@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrec.data.ratings import Ratings
+from hushrec.device.kinds import KINDS
 from hushrec.errors import DataError
-from hushrec.evaluate.ranking import evaluate_ranking
+from hushrec.evaluate.ranking import CUTOFFS, check_cutoffs, evaluate_ranking
 from hushrec.release.complete import find_items, predict_at
 from hushrec.release.file import Release
-from hushrec.release.kinds import KINDS
 
 
-def evaluate(release: Release, train: Ratings, test: Ratings) -> dict[str, float]:
+def evaluate(release: Release, train: Ratings, test: Ratings, *, ks: Sequence[int] | None = None) -> dict[str, float]:
     """Errors of the predictions that every user computes from her own training row, at her test ratings.
 
     Returns rmse and mae in native units, the number of test ratings and of users with one, and how many test
     ratings fall on items that the release does not list (they are left out). For a release of implicit feedback
     the figures are those of `evaluate.ranking` instead of rmse and mae; for one of one-bit completion, how often the
     likelier answer is right (accuracy), how often that of most test ratings (majority), and the log loss.
+    ks: cutoffs of Recall@k and NDCG@k, for any release; None: 10, 20 and 50 for implicit feedback, else no ranking.
+    Every test item counts in them, whatever its value: leave out those that should not.
     **Guarantee**: none; the figures are computed from private ratings without noise. Do not publish them as private.
 
     >>> import hushrec as hr
@@ -27,9 +31,10 @@ def evaluate(release: Release, train: Ratings, test: Ratings) -> dict[str, float
     >>> evaluate(hr.fit(train, hr.SVD(), hr.NonPrivate()), train, test)["ratings"]
     1000
     """
-    if KINDS[release.kind].predicts == "scores":
-        return evaluate_ranking(release, *aligned_pair(release, train, test))
+    cutoffs = None if ks is None else check_cutoffs(ks)
     known, wanted = aligned_pair(release, train, test)
+    if KINDS[release.kind].predicts == "scores":
+        return evaluate_ranking(release, known, wanted, cutoffs or CUTOFFS)
     rows = (known.indptr, known.indices, known.values.astype(np.float64))
     predicted = predict_at(release, rows, (wanted.indptr, wanted.indices))
     if len(predicted) == 0:
@@ -40,6 +45,8 @@ def evaluate(release: Release, train: Ratings, test: Ratings) -> dict[str, float
         if chances
         else _errors(predicted - wanted.values)
     )
+    if cutoffs is not None:
+        figures |= evaluate_ranking(release, known, wanted, cutoffs)
     return figures | {
         "ratings": wanted.n_ratings,
         "users": int(np.count_nonzero(np.diff(test.indptr))),

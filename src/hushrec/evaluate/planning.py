@@ -24,7 +24,7 @@ from hushrec.data.split import split
 from hushrec.data.synthetic import surrogate
 from hushrec.errors import ConfigError
 from hushrec.evaluate.metrics import evaluate
-from hushrec.evaluate.plots import PlotSpec, draw
+from hushrec.evaluate.plots import PlotSpec, check_picture, draw
 from hushrec.evaluate.tables import Row, Table
 from hushrec.fit import fit, jsonable
 from hushrec.privacy.accounting import Budget, NonPrivate, gaussian_epsilon
@@ -80,6 +80,7 @@ class Plan:
     """What `plan` found: the solver to use, the error to expect at several ε, and the lines beside it.
 
     candidates: (name and settings, error at the budget) of each; non_private, exact_means: the errors without noise.
+    best: the smallest error of the model at all, which is without noise unless that happened to overfit.
 
     **Guarantee**: made of public values alone; it costs no privacy.
     """
@@ -96,10 +97,20 @@ class Plan:
     exact_means: float
     simulated_users: int
 
+    @property
+    def best(self) -> float:
+        """The smallest error of the model that was simulated: without noise, or at some ε."""
+        return min(self.non_private, *(one.rmse for one in self.forecasts))
+
+    @property
+    def best_name(self) -> str:
+        """What `best` is the error of."""
+        return "non-private" if self.best == self.non_private else "best at any ε"
+
     def gain(self, one: Forecast) -> float:
-        """What the model gains over item means at the same ε, as a part of what it gains without noise: in [0, 1]."""
-        possible = self.exact_means - self.non_private
-        return min(max((one.means_only - one.rmse) / possible, 0.0), 1.0) if possible > 0 else 0.0
+        """What the model gains over item means at the same ε, as a part of what the best one gains: in [0, 1]."""
+        possible = max(self.exact_means, one.means_only) - self.best
+        return max((one.means_only - one.rmse) / possible, 0.0) if possible > 0 else 0.0
 
     @property
     def expected(self) -> Forecast:
@@ -133,7 +144,7 @@ class Plan:
         else:
             first = (
                 f"At ε = {epsilon} expect RMSE {here.rmse:.3g} against {here.means_only:.3g} of item means alone: "
-                f"{gain:.0%} of what a model gains without noise ({self.exact_means:.3g} to {self.non_private:.3g})."
+                f"{gain:.0%} of the way to {self.best:.3g} ({self.best_name})."
             )
         needed = self.users_for_half
         if gain >= 0.5:
@@ -149,7 +160,7 @@ class Plan:
                 "epsilon": one.epsilon,
                 "rmse": one.rmse,
                 "item means only": one.means_only,
-                "non-private": self.non_private,
+                self.best_name: self.best,
                 "gain kept": f"{self.gain(one):.0%}",
             }
             for one in self.forecasts
@@ -162,10 +173,10 @@ class Plan:
         for one in self.forecasts:
             rows.append({"method": _name(self.solver), "epsilon": one.epsilon, "rmse": one.rmse})
             rows.append({"method": "item means only", "epsilon": one.epsilon, "rmse": one.means_only})
-        rows.append({"method": "non-private", "epsilon": None, "rmse": self.non_private})
+        rows.append({"method": self.best_name, "epsilon": None, "rmse": self.best})
         table = Table(columns=("method", "epsilon", "rmse"), rows=rows)
         spec = PlotSpec(x="epsilon", y="rmse", x_label="ε", y_label="expected RMSE", log_x=True)
-        return draw(table, spec, f"Expected of {self.users:,} users and {self.items:,} items", Path(path))
+        return draw(table, spec, f"Expected of {self.users:,} users and {self.items:,} items", check_picture(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as a plain dict, safe for JSON."""
@@ -180,6 +191,7 @@ class Plan:
             "forecasts": [vars(one) | {"gain": self.gain(one)} for one in self.forecasts],
             "non_private": self.non_private,
             "exact_means": self.exact_means,
+            "best": self.best,
             "users_for_half": self.users_for_half,
             "simulated_users": self.simulated_users,
             "advice": self.advice,
@@ -218,6 +230,8 @@ def plan(
     _check(users=users, items=items, most_ratings=most_ratings)
     if not isinstance(budget, Budget):
         raise ConfigError("plan needs a Budget(epsilon=..., delta=...).")
+    if not (isinstance(ratings_per_user, (int, float, np.number)) and 0.0 < ratings_per_user <= items):
+        raise ConfigError(f"ratings_per_user must be above 0 and at most the {items} items, not {ratings_per_user!r}.")
     simulated = min(users, max(int(most_ratings / max(ratings_per_user, 1.0)), 1))
     ratings = surrogate(simulated, items, ratings_per_user, value_range, seed, levels=levels, rank=RANK)
     trial = _Trial(*split(ratings, test=0.1, seed=seed), users / simulated, seed, progress)
@@ -300,7 +314,10 @@ class _Trial:
         """The error of the solver at the budget, as if all users had been simulated."""
         if (solver, budget) not in self.known:
             release = fit(self.train, solver, self.scaled(budget), seed=self.seed)
-            self.known[solver, budget] = evaluate(release, self.train, self.test)["rmse"]
+            figures = evaluate(release, self.train, self.test)
+            if "rmse" not in figures:
+                raise ConfigError(f"{_name(solver)} ranks items: it has no error that a plan could foretell.")
+            self.known[solver, budget] = figures["rmse"]
             if self.progress is not None:
                 self.progress(len(self.known), max(self.total, len(self.known)))
         return self.known[solver, budget]

@@ -5,12 +5,17 @@ Needs the extra `plot` (Matplotlib); without it there is no picture, and the fun
 
 from __future__ import annotations
 
+import itertools
+import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hushrec.errors import ConfigError, DataError
 from hushrec.evaluate.tables import Row, Table
 
 # Told apart by people who do not see all colours (Okabe, Ito 2008), and by their marks in print.
@@ -18,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 INK, FAINT = "#333333", "#DDDDDD"
 MOST_TICKS = 8
+ENDINGS = (".png", ".pdf", ".svg")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +31,9 @@ class PlotSpec:
     """Which columns of a table are drawn: y against x, one line for each value of `series`.
 
     A row without an x (None) becomes a level line. The column "y sd", where there is one, becomes error bars.
-    only: draw only the rows whose columns have these values.
+    only: draw only the rows whose columns have these values. nearest: of the values that this column has, draw only
+    the one nearest to this number, and the rows without any. down, across: columns whose values get a panel each,
+    one below the other and side by side.
     """
 
     x: str
@@ -36,31 +44,88 @@ class PlotSpec:
     log_x: bool = False
     log_y: bool = False
     only: tuple[tuple[str, Any], ...] = ()
+    nearest: tuple[str, float] | None = None
+    down: str | None = None
+    across: str | None = None
 
 
 def draw(table: Table, spec: PlotSpec, title: str, path: Path) -> bool:
     """Write the plot as PNG; returns whether it could (Matplotlib may not be installed)."""
-    figure = _figure(7.0, 4.6)
+    rows = _drawn(table, spec)
+    names = list(dict.fromkeys(str(row.get(spec.series)) for row in rows))
+    downs, acrosses = _values(rows, spec.down), _values(rows, spec.across)
+    several = len(downs) * len(acrosses) > 1
+    figure = _figure(*_size(len(downs), len(acrosses), beside=len(names) > 6))
     if figure is None:
         return False
-    axes = figure.add_subplot()
-    rows = [row for row in table.rows if all(row.get(column) == value for column, value in spec.only)]
-    names = list(dict.fromkeys(str(row.get(spec.series)) for row in rows))
-    for number, name in enumerate(names):
-        _line(axes, [row for row in rows if str(row.get(spec.series)) == name], spec, name, number)
-    style(axes, title, spec.x_label or spec.x, spec.y_label or spec.y)
-    places = sorted({float(row[spec.x]) for row in rows if row.get(spec.x) is not None})
-    if spec.log_x:
-        _log_x(axes, places)
-    if spec.log_y:
-        _log_y(axes)
-    if len(names) > 6:
-        figure.set_figwidth(9.5)
+    grid = figure.subplots(len(downs), len(acrosses), squeeze=False, sharex=several, sharey=several)
+    for axes, (below, beside) in zip(grid.flat, itertools.product(downs, acrosses), strict=True):
+        shown = {name: value for name, value in ((spec.down, below), (spec.across, beside)) if name and value}
+        _panel(axes, [row for row in rows if shown.items() <= row.items()], names, spec)
+        heading = ", ".join(f"{name}: {value}" for name, value in shown.items())
+        words = heading if several else _folded(f"{title}; {heading}" if heading else title, figure)
+        style(axes, words, spec.x_label or spec.x, spec.y_label or spec.y)
+        axes.label_outer()
+    if several:
+        figure.suptitle(_folded(title, figure), x=0.01, ha="left", fontsize="medium", color=INK)
+    if several or len(names) > 6:
         _legend_beside(figure)
     elif names:
-        axes.legend(fontsize="small", edgecolor="none", framealpha=0.8)
+        grid[0][0].legend(fontsize="small", edgecolor="none", framealpha=0.8)
     figure.savefig(path, dpi=150)
     return True
+
+
+def _drawn(table: Table, spec: PlotSpec) -> list[Row]:
+    """The rows of the picture."""
+    rows = [row for row in table.rows if all(row.get(column) == value for column, value in spec.only)]
+    if spec.nearest is None:
+        return rows
+    column, wanted = spec.nearest
+    there = [float(row[column]) for row in rows if row.get(column) is not None]
+    kept = (None, min(there, key=lambda value: abs(value - wanted)) if there else None)
+    return [row for row in rows if row.get(column) in kept]
+
+
+def _values(rows: list[Row], column: str | None) -> list[Any]:
+    """The values of a column in the order of the table; one panel for all where there is no column."""
+    found = list(dict.fromkeys(row.get(column) for row in rows)) if column is not None else []
+    return found or [None]
+
+
+def _size(down: int, across: int, *, beside: bool) -> tuple[float, float]:
+    if down * across == 1:
+        return (9.5 if beside else 7.0), 4.6
+    return 3.4 * across + 2.7, 2.5 * down + 1.0
+
+
+def _folded(title: str, figure: Any) -> str:
+    """On as many lines as it needs, beside a legend too."""
+    return textwrap.fill(title, int(8.5 * figure.get_figwidth()))
+
+
+def _panel(axes: Any, rows: list[Row], names: list[str], spec: PlotSpec) -> None:
+    for number, name in enumerate(names):
+        _line(axes, [row for row in rows if str(row.get(spec.series)) == name], spec, name, number)
+    if spec.log_x:
+        _log_x(axes, sorted({float(row[spec.x]) for row in rows if row.get(spec.x) is not None}))
+    if spec.log_y:
+        _log_y(axes)
+
+
+def check_picture(path: str | Path) -> Path:
+    """The path, where a picture can be written; refused before the work that it is to show.
+
+    >>> check_picture("plan.txt")
+    Traceback (most recent call last):
+    hushrec.errors.ConfigError: A picture's name must end in .png, .pdf or .svg, unlike plan.txt.
+    """
+    place = Path(path).expanduser()
+    if place.suffix.lower() not in ENDINGS:
+        raise ConfigError(f"A picture's name must end in .png, .pdf or .svg, unlike {place.name}.")
+    if not place.parent.is_dir() or not os.access(place.parent, os.W_OK) or place.is_dir():
+        raise DataError(f"No picture can be written at {place}.")
+    return place
 
 
 def draw_demo(rmse: Mapping[float, float], levels: Mapping[str, float], mu: float, path: Path) -> bool:
@@ -90,8 +155,13 @@ def draw_demo(rmse: Mapping[float, float], levels: Mapping[str, float], mu: floa
     return True
 
 
-def draw_curves(curves: Mapping[str, Any], bounds: Mapping[str, Any], title: str, path: Path) -> bool:
-    """Attackers' success: each curve is (false-positive rates, true-positive rates); bounds are drawn in ink."""
+def draw_curves(
+    curves: Mapping[str, Any], bounds: Mapping[str, Any], title: str, path: Path, *, trials: int = 0
+) -> bool:
+    """Attackers' success, from curves of an audit; those without privacy dashed, and bounds in ink.
+
+    bounds: (false-positive rates, true-positive rates), with a band of what luck adds to them in so many trials.
+    """
     figure = _figure(9.0, 5.2)
     if figure is None:
         return False
@@ -99,16 +169,37 @@ def draw_curves(curves: Mapping[str, Any], bounds: Mapping[str, Any], title: str
     axes.plot([0, 1], [0, 1], color=COLOURS[6], linestyle=":", linewidth=1.2, label="blind guessing")
     for name, (false, true) in bounds.items():
         axes.plot(false, true, color=INK, linewidth=2.2, label=name)
-    for number, (name, (false, true)) in enumerate(curves.items()):
-        dashes = "--" if number >= len(COLOURS) else "-"
-        axes.plot(false, true, color=COLOURS[number % len(COLOURS)], linestyle=dashes, linewidth=1.3, label=name)
+        if trials:
+            luck = f"as far as luck lifts 95 % of its points at n = {trials}"
+            axes.fill_between(false, true, by_luck(false, true, trials), color=INK, alpha=0.12, linewidth=0, label=luck)
+    attacks = list(dict.fromkeys(_attack_of(name) for name in curves))
+    bare = [name for name, one in curves.items() if not one.private]
+    for name, one in curves.items():
+        number = attacks.index(_attack_of(name))
+        # Without noise several may be perfect: dashes that begin apart show all of them along the frame.
+        dashes = "-" if one.private else (3.0 * bare.index(name), (3.0, 6.0))
+        colour, label = COLOURS[number % len(COLOURS)], f"{name} (n = {one.trials})"
+        axes.plot(one.false, one.true, color=colour, linestyle=dashes, linewidth=1.4, label=label, clip_on=False)
     style(axes, title, "false positives", "true positives")
     axes.set_aspect("equal")
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1.005)
+    axes.set_xlim(-0.01, 1)
+    axes.set_ylim(0, 1.01)
     _legend_beside(figure)
     figure.savefig(path, dpi=150)
     return True
+
+
+def _attack_of(name: str) -> str:
+    """What is attacked, with or without privacy: both have one colour."""
+    return name.removesuffix(", private").removesuffix(", without privacy")
+
+
+def by_luck(false: Any, true: Any, trials: int) -> Any:
+    """How high a point of an attacker's curve comes in 95 of 100 times, of so many trials in each world."""
+    false, true = np.asarray(false, dtype=float), np.asarray(true, dtype=float)
+    slope = np.gradient(true, false)
+    variance = (true * (1.0 - true) + slope**2 * false * (1.0 - false)) / trials
+    return np.minimum(true + 1.645 * np.sqrt(variance), 1.0)
 
 
 def style(axes: Any, title: str, x_label: str, y_label: str) -> None:
@@ -138,9 +229,11 @@ def _figure(width: float, height: float) -> Any:
 
 def _legend_beside(figure: Any) -> None:
     """The legend right of the picture, long names on several lines."""
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    names = [textwrap.fill(name, 34) for name in names]
-    figure.legend(handles, names, fontsize="small", frameon=False, loc="outside right upper")
+    known: dict[str, Any] = {}
+    for axes in figure.axes:
+        handles, names = axes.get_legend_handles_labels()
+        known |= {textwrap.fill(name, 34): handle for name, handle in zip(names, handles, strict=True)}
+    figure.legend(known.values(), known.keys(), fontsize="small", frameon=False, loc="outside right upper")
 
 
 def _line(axes: Any, rows: list[Row], spec: PlotSpec, name: str, number: int) -> None:
@@ -154,8 +247,9 @@ def _line(axes: Any, rows: list[Row], spec: PlotSpec, name: str, number: int) ->
             yerr=spread if any(spread) else None,
             label=name,
             color=COLOURS[number % len(COLOURS)],
-            # Past the last colour they begin again, with the next mark.
+            # Past the last colour they begin again, with the next mark, dotted.
             marker=MARKS[(number + number // len(COLOURS)) % len(MARKS)],
+            linestyle="-" if number < len(COLOURS) else ":",
             markersize=4,
             linewidth=1.4,
             capsize=2.5,

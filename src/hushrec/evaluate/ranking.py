@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numba import njit
@@ -17,19 +17,16 @@ CUTOFFS = (10, 20, 50)
 CELLS = 2**22  # scores held at once: 32 MB
 
 
-def evaluate_ranking(
-    release: Release, train: Ratings, test: Ratings, cutoffs: Sequence[int] = CUTOFFS
-) -> dict[str, float]:
-    """Recall@k and NDCG@k, averaged over the users with a test item; train items are never recommended.
+def evaluate_ranking(release: Release, train: Ratings, test: Ratings, ks: Sequence[int] = CUTOFFS) -> dict[str, float]:
+    """Recall@k and NDCG@k for every k of `ks`, averaged over the users with a test item.
 
-    train, test: over the release's items, with the same users. Recall@k: her test items among the k items with the
+    train, test: over the release's items, with the same users. Every test item counts alike, whatever its value;
+    train items are never recommended. Recall@k: her test items among the k items with the
     highest scores, divided by min(k, number of her test items). NDCG@k: each hit counts 1/log2(rank + 1),
     divided by the largest possible sum. Ties go to the earlier item.
     **Guarantee**: none; the figures are computed from private ratings without noise. Do not publish them as private.
     """
-    cutoffs = sorted({int(cutoff) for cutoff in cutoffs})
-    if not cutoffs or cutoffs[0] < 1:
-        raise ConfigError(f"cutoffs must be whole numbers of at least 1, not {cutoffs}.")
+    cutoffs = check_cutoffs(ks)
     judged = np.flatnonzero(np.diff(test.indptr))
     if len(judged) == 0:
         raise DataError("No user has a test item that the release lists.")
@@ -44,6 +41,18 @@ def evaluate_ranking(
         figures[f"recall@{cutoff}"] = float(recall(hits, wanted, cutoff).mean())
         figures[f"ndcg@{cutoff}"] = float(ndcg(hits, wanted, cutoff).mean())
     return {**figures, "ratings": test.n_ratings, "users": len(judged)}
+
+
+def check_cutoffs(ks: Sequence[int]) -> list[int]:
+    """The cutoffs in rising order, each once; refused where one is no whole number of at least 1.
+
+    >>> check_cutoffs((20, 5, 20))
+    [5, 20]
+    """
+    wanted = list(ks) if isinstance(ks, Iterable) else []
+    if not wanted or not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1 for k in wanted):
+        raise ConfigError(f"ks must be whole numbers of at least 1, one or more, not {ks!r}.")
+    return sorted({int(k) for k in wanted})
 
 
 def recall(hits: NDArray[np.bool_], wanted: NDArray[np.int64], cutoff: int) -> NDArray[np.float64]:

@@ -4,7 +4,8 @@
     gradient                 K noisy gradients, each at the point that the earlier ones led to (Algorithm 3)
     output                   the fit to the exact signs inside the curator, noise on what comes out (Algorithm 4)
 
-All but the paper's own forms fit item and user effects first (`effects.py`) and a matrix of the set C around them.
+All but the paper's own forms fit item and user effects first (`effects.py`) and a matrix of the set C around them:
+M̂ = effects + X with X in C, so that M̂ itself may leave C. `effects=False` keeps it inside.
 Everything here is post-processing of the curator's answers and of Ω, which is public where single ratings are
 protected.
 """
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from hushrec.errors import ConfigError
 from hushrec.onebit.effects import Effects, fit_effects
 from hushrec.onebit.links import Array, Flipped, Link, Shifted
 from hushrec.onebit.lowrank import Completed, Dense, LowRank
@@ -25,19 +27,29 @@ from hushrec.onebit.objective import make_objective
 from hushrec.onebit.spg import Certificate, SPGSettings, solve
 from hushrec.privacy.curator import Curator
 from hushrec.privacy.fits import FittedMatrix, FittedValues, SeparableFit, TiltedFit
-from hushrec.privacy.signs import FlippedSigns, NoisyGradient, NoisySigns, Pattern, RandomizedBefore
+from hushrec.privacy.signs import FlippedSigns, Noise, NoisyGradient, NoisySigns, Pattern, RandomizedBefore
 
 if TYPE_CHECKING:
     from hushrec.onebit.solver import OneBit
 
+NEAR, MOST_SPECTRA = 1e-7, 300
+"""Of the few projections of the gradient mechanism: how near they come, as a share of a step, and in how much work."""
 LARGEST_EFFECT = 4.0
 """How far effects may take an entry beyond ±α."""
-REACHED = (
-    "The fit reached its certified accuracy on these ratings, and would have on all that differ from them in one; had "
-    "it not, an error would have been shown in place of a release."
+ON_DEVICES = (
+    "Each answer was flipped once, on its user's own device, before it was collected. That is all that it costs her: "
+    "this fit drew no noise, and neither it nor any other fit of the same answers spends anything more."
 )
-ACCURACY = 0.05
-"""Of L/λ: how near to its minimiser the output mechanism's fit must be certified to be."""
+FLIPPED_ONCE = "Every answer was flipped on its user's own device as its file says, and no second file of it was sent."
+EACH_BY_ITSELF = (
+    "At this ridge the output mechanism pools nothing inside the curator: no constraint binds, so each value "
+    "that it releases is one of two public numbers, and the rating's sign says which. It is the objective mechanism in "
+    "other units. A smaller ridge= pools ratings there, with a proved guarantee and much more noise."
+)
+POOLED = (
+    "The fit inside the curator took {steps} steps, a public number, and one rating moves its values by at most "
+    "{moved:.4g} whether or not they converged. The noise is in proportion to one over the ridge."
+)
 
 
 class Matrix(Protocol):
@@ -63,6 +75,7 @@ class Completion:
     certificate: Certificate | None = None
     claims: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,6 +100,11 @@ class Setting:
     def private(self) -> bool:
         return self.curator.budget.private
 
+    @property
+    def noise(self) -> Noise:
+        """The law of the noise, where the mechanism has a choice."""
+        return self.solver.noise or "laplace"
+
 
 def complete(s: Setting) -> Completion:
     """Ask, and complete the matrix."""
@@ -102,14 +120,15 @@ def _input(s: Setting) -> Completion:
     kind = RandomizedBefore if s.solver.already_randomized else FlippedSigns
     seen = s.curator.release("signs", kind(threshold=s.threshold)).parts[0]
     flip = float(expit(-s.curator.budget.epsilon * s.share)) if s.private else 0.0
-    return _likelihood_fit(s, Flipped(s.link, flip), seen, (seen - flip) / (1.0 - 2.0 * flip))
+    made = _likelihood_fit(s, Flipped(s.link, flip), seen, (seen - flip) / (1.0 - 2.0 * flip))
+    return replace(made, notes=(ON_DEVICES,), assumptions=(FLIPPED_ONCE,)) if s.solver.already_randomized else made
 
 
 def _objective(s: Setting) -> Completion:
     if s.solver.form == "paper" and s.solver.link != "logistic" and s.private:
         return _tilted(s)
     s.curator.plan({"signs": s.share})
-    seen = s.curator.release("signs", NoisySigns(threshold=s.threshold, noise=s.solver.noise)).parts[0]
+    seen = s.curator.release("signs", NoisySigns(threshold=s.threshold, noise=s.noise)).parts[0]
     return _likelihood_fit(s, s.link, seen, seen)
 
 
@@ -163,7 +182,7 @@ def _tilted(s: Setting) -> Completion:
 
 
 def _gradient(s: Setting) -> Completion:
-    """Spectral steps from noisy gradients alone; the first gradient, at 0, tells the effects too."""
+    """Steps from noisy gradients alone. With effects the first gradient, at 0, is for these; else it is a step."""
     rounds = s.solver.gradient_rounds
     labels = [f"gradient {number + 1}" for number in range(rounds)]
     s.curator.plan(dict.fromkeys(labels, s.share / rounds * (1.0 - 1e-12)))
@@ -179,7 +198,10 @@ def _gradient(s: Setting) -> Completion:
 
 
 def _noisy_steps(s: Setting, labels: list[str], shift: Array) -> Completed:
-    settings = s.solver.settings(s.pattern.shape, line_search=False, iterations=len(labels))
+    settings = replace(
+        s.solver.settings(s.pattern.shape, line_search=False, iterations=len(labels)),
+        projection_share=NEAR, projection_spectra=MOST_SPECTRA,
+    )  # fmt: skip
     blind = make_objective(s.pattern.rows, s.pattern.indices, np.zeros(len(shift)), s.pattern.shape, s.link)
     return solve(blind, settings, lambda x, k: _noisy_gradient(s, labels[k], x + shift)[2]).matrix
 
@@ -191,7 +213,7 @@ def _noisy_gradient(s: Setting, label: str, x: Array) -> tuple[Array, Array, Arr
     bound = link.steepness(float(np.abs(x).max(initial=0.0))) * (1.0 + 1e-9)
     if clamp is not None:
         no, yes, bound = np.clip(no, -clamp, clamp), np.clip(yes, -clamp, clamp), min(bound, 2.0 * clamp)
-    query = NoisyGradient(threshold=s.threshold, noise=s.solver.noise, no=no, yes=yes, bound=bound)
+    query = NoisyGradient(threshold=s.threshold, noise=s.noise, no=no, yes=yes, bound=bound)
     return no, yes, s.curator.release(label, query).parts[0]
 
 
@@ -206,25 +228,32 @@ def _noisy_values(s: Setting) -> Completion:
     """A strongly convex fit, its values on Ω with noise; its optimality condition turns them into signs again."""
     ridge = s.solver.ridge or least_ridge(s.pattern, s.settings.nuclear_radius, s.solver)
     s.curator.plan({"values": s.share})
-    alone = SeparableFit(threshold=s.threshold, link=s.link, ridge=ridge, noise=s.solver.noise)
-    if not alone.binds(s.pattern, s.solver.alpha, s.settings.nuclear_radius):
-        no, yes = alone.numbers()
-        signs = (s.curator.release("values", alone).parts[0] - no) / (yes - no)
-        return _likelihood_fit(s, s.link, signs, signs)
-    accuracy = ACCURACY * s.link.steepness(s.solver.alpha) / ridge
-    query = FittedValues(threshold=s.threshold, link=s.link, settings=s.settings, ridge=ridge, accuracy=accuracy)
+    alone = SeparableFit(threshold=s.threshold, link=s.link, ridge=ridge, noise=s.noise)
+    if alone.binds(s.pattern, s.solver.alpha, s.settings.nuclear_radius):
+        return _pooled_values(s, ridge)
+    no, yes = alone.numbers()
+    signs = (s.curator.release("values", alone).parts[0] - no) / (yes - no)
+    return replace(_likelihood_fit(s, s.link, signs, signs), notes=(EACH_BY_ITSELF,))
+
+
+def _pooled_values(s: Setting, ridge: float) -> Completion:
+    """The same where the ball may bind: every value depends on many ratings."""
+    if s.solver.noise == "laplace":
+        raise ConfigError('noise must be "gaussian" or None at this ridge: of the pooled fit an L2 bound is proved.')
+    query = FittedValues(threshold=s.threshold, link=s.link, settings=s.settings, ridge=ridge)
     seen = s.curator.release("values", query).parts[0]
     # λx + g'(x)(h(x) − s) = 0 wherever the ball does not bind, to first order about 0
     zero = np.zeros(1)
     turn = ridge / float(s.link.logit_slope(zero)[0]) + float(s.link.derivative(zero)[0])
-    return replace(_likelihood_fit(s, s.link, 0.5 + turn * seen, 0.5 + turn * seen), assumptions=(REACHED,))
+    note = POOLED.format(steps=query.rule.steps, moved=query.rule.moved(s.pattern.count))
+    return replace(_likelihood_fit(s, s.link, 0.5 + turn * seen, 0.5 + turn * seen), notes=(note,))
 
 
 def least_ridge(pattern: Pattern, radius: float, solver: OneBit) -> float:
     """A public λ at which no constraint binds: |x| ≤ g'(0)/(2λ) on Ω, so ‖X‖_* ≤ √(min(m, n) |Ω|) g'(0)/(2λ).
 
-    A smaller one pools what ratings say, but the noise, in proportion to 1/λ, grows faster than that helps: measured
-    in docs/onebit.md.
+    Then the values of the fit are the signs in other units. A smaller λ pools what ratings say, but the noise, in
+    proportion to 1/λ, grows faster than that helps: measured in docs/onebit.md.
     """
     reach = 0.5 * float(solver.made_link().logit_slope(np.zeros(1))[0])
     return reach * max(float(np.sqrt(pattern.count * min(pattern.shape))) / radius, 1.0 / solver.alpha)

@@ -36,7 +36,8 @@ def released(solver: OneBit, completion: Completion, threshold: float, curator: 
     effects = completion.effects
     mean, directions = spread(completion.factors)
     offset = np.full((len(effects.items), 1), effects.spread or USUAL_SPREAD * solver.sigma)
-    notes = (ALTERNATIVE, *(() if completion.certificate is None else (certified(completion.certificate),)))
+    proof = () if completion.certificate is None else (certified(completion.certificate),)
+    notes = (*completion.notes, ALTERNATIVE, *proof)
     return Model(
         kind="one-bit",
         arrays={

@@ -14,9 +14,8 @@ arithmetic).
 
 import math
 import os
-import reprlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
+from hushrec import require
 from hushrec.errors import BudgetError, ConfigError, ReleaseError
 from hushrec.privacy.selection import selection_epsilon
 
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
 Relation = Literal["replace-one", "add-remove"]
 Unit = Literal["user", "rating"]
-Model = Literal["joint", "central", "local"]
 Mechanism = Literal["gaussian", "laplace", "randomized-response", "selection"]
 
 RELATIONS = ("replace-one", "add-remove")
 UNITS = ("user", "rating")
-MODELS = ("joint", "central", "local")
 MECHANISMS = ("gaussian", "laplace", "randomized-response", "selection")
 
 # Bound on the error of _log_delta; measured against high-precision arithmetic it stays below 4e-13.
@@ -64,8 +62,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     >>> f"{gaussian_delta(0.2367043807, 1.0):.6e}"
     '1.000000e-06'
     """
-    _require_number("mu", mu, 0.0, math.inf)
-    _require_number("epsilon", epsilon, 0.0, math.inf)
+    require.number("mu", mu, 0.0, math.inf)
+    require.number("epsilon", epsilon, 0.0, math.inf)
     return math.exp(_log_delta(mu, epsilon))
 
 
@@ -79,8 +77,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> round(gaussian_mu(1.0, 1e-6), 10)
     0.2367043807
     """
-    _require_number("epsilon", epsilon, 0.0, math.inf)
-    _require_number("delta", delta, 0.0, 1.0, below_high=True)
+    require.number("epsilon", epsilon, 0.0, math.inf)
+    require.number("delta", delta, 0.0, 1.0, below_high=True)
     if math.isinf(epsilon):
         return math.inf
     if delta == 0.0:
@@ -100,8 +98,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     >>> round(gaussian_epsilon(math.sqrt(40) / 20, 1e-6), 6)  # 40 releases of noise multiplier 20
     1.367571
     """
-    _require_number("mu", mu, 0.0, math.inf)
-    _require_number("delta", delta, 0.0, 1.0, below_high=True)
+    require.number("mu", mu, 0.0, math.inf)
+    require.number("delta", delta, 0.0, 1.0, below_high=True)
     if mu == 0.0:
         return 0.0
     if math.isinf(mu) or delta == 0.0:
@@ -122,8 +120,8 @@ def gaussian_scale(sensitivity: float, mu: float) -> float:
     >>> gaussian_scale(2.0, 0.5) >= 4.0
     True
     """
-    _require_number("sensitivity", sensitivity, 0.0, math.inf, below_high=True)
-    _require_number("mu", mu, 0.0, math.inf, above_low=True)
+    require.number("sensitivity", sensitivity, 0.0, math.inf, below_high=True)
+    require.number("mu", mu, 0.0, math.inf, above_low=True)
     return 0.0 if math.isinf(mu) else math.nextafter(sensitivity / mu, math.inf)
 
 
@@ -136,8 +134,8 @@ def laplace_scale(sensitivity: float, epsilon: float) -> float:
     >>> round(laplace_scale(2.0, 0.5), 9)
     4.0
     """
-    _require_number("sensitivity", sensitivity, 0.0, math.inf, below_high=True)
-    _require_number("epsilon", epsilon, 0.0, math.inf, above_low=True)
+    require.number("sensitivity", sensitivity, 0.0, math.inf, below_high=True)
+    require.number("epsilon", epsilon, 0.0, math.inf, above_low=True)
     return 0.0 if math.isinf(epsilon) else sensitivity / epsilon * (1.0 + 2.0 * _CALIBRATION_MARGIN)
 
 
@@ -217,11 +215,11 @@ class Budget:
     unit: Unit = field(default="user", kw_only=True)
 
     def __post_init__(self) -> None:
-        epsilon = _require_number("epsilon", self.epsilon, 0.0, math.inf, above_low=True, below_high=True)
+        epsilon = require.number("epsilon", self.epsilon, 0.0, math.inf, above_low=True, below_high=True)
         object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", _require_number("delta", self.delta, 0.0, 1.0, below_high=True))
-        _require_choice("relation", self.relation, RELATIONS)
-        _require_choice("unit", self.unit, UNITS)
+        object.__setattr__(self, "delta", require.number("delta", self.delta, 0.0, 1.0, below_high=True))
+        require.choice("relation", self.relation, RELATIONS)
+        require.choice("unit", self.unit, UNITS)
 
     @property
     def mu(self) -> float:
@@ -252,8 +250,8 @@ class NonPrivate:
     unit: Unit = field(default="user", kw_only=True)
 
     def __post_init__(self) -> None:
-        _require_choice("relation", self.relation, RELATIONS)
-        _require_choice("unit", self.unit, UNITS)
+        require.choice("relation", self.relation, RELATIONS)
+        require.choice("unit", self.unit, UNITS)
 
     @property
     def private(self) -> bool:
@@ -269,8 +267,9 @@ def check_shares(shares: Mapping[str, float]) -> None:
     >>> check_shares({"gram": 0.75, "means": 0.25})
     """
     for name, share in shares.items():
-        if not _is_number(share) or not 0.0 <= share < math.inf:
-            raise BudgetError(f"The share of {name!r} is {_show(share)}, but a share is a finite number of at least 0.")
+        if not require.is_number(share) or not 0.0 <= share < math.inf:
+            shown = require.show(share)
+            raise BudgetError(f"The share of {name!r} is {shown}, but a share is a finite number of at least 0.")
     total = math.fsum(shares.values())
     if total > 1.0 + _SHARES_TOLERANCE:
         raise BudgetError(f"The shares sum to {total!r}, but the plan has only 1 to spend.")
@@ -304,23 +303,23 @@ class LedgerEntry:
     bound: str = ""
 
     def __post_init__(self) -> None:
-        _require_text("name", self.name)
-        _require_text("bound", self.bound)
-        _require_choice("mechanism", self.mechanism, MECHANISMS)
+        require.text("name", self.name)
+        require.text("bound", self.bound)
+        require.choice("mechanism", self.mechanism, MECHANISMS)
         for name, high in (
             ("sensitivity", math.inf),
             ("scale", math.inf),
             ("share", 1.0 + _SHARES_TOLERANCE),
         ):
-            value = _require_number(name, getattr(self, name), 0.0, high, below_high=math.isinf(high))
+            value = require.number(name, getattr(self, name), 0.0, high, below_high=math.isinf(high))
             object.__setattr__(self, name, value)
         if not isinstance(self.coordinates, int | np.integer):
-            raise ConfigError(f"coordinates is {_show(self.coordinates)}, but it must be a whole number.")
-        _require_number("coordinates", self.coordinates, 0, 2**62)
+            raise ConfigError(f"coordinates is {require.show(self.coordinates)}, but it must be a whole number.")
+        require.number("coordinates", self.coordinates, 0, 2**62)
         object.__setattr__(self, "coordinates", int(self.coordinates))
         if self.selection:
-            _require_number("sensitivity of a selection", self.sensitivity, 1.001, 1e9)
-            _require_number("scale of a selection", self.scale, 0.0, 100.0)
+            require.number("sensitivity of a selection", self.sensitivity, 1.001, 1e9)
+            require.number("scale of a selection", self.scale, 0.0, 100.0)
 
     @property
     def selection(self) -> bool:
@@ -405,7 +404,7 @@ class Ledger:
         """One selection among Gaussian runs has a proved price; anything else none."""
         if len(self.selections) > 1 or self.pure_epsilon:
             return math.inf
-        _require_number("delta", delta, 0.0, 1.0, below_high=True)
+        require.number("delta", delta, 0.0, 1.0, below_high=True)
         (entry,) = self.selections
         return selection_epsilon(self.run_mu, delta, mean=entry.sensitivity, shape=entry.scale)
 
@@ -414,8 +413,10 @@ class Ledger:
         return Ledger((*self.entries, entry))
 
     @staticmethod
-    def open(path: "str | os.PathLike[str]", total: Budget | None = None) -> "LedgerFile":
+    def open(path: "str | os.PathLike[str]", total: Budget | None = None, *, simulation: bool = False) -> "LedgerFile":
         """Open the ledger file of a data set, or start one with this ``total`` for all fits on it together.
+
+        simulation: start it for seeded runs; it takes no others, and a ledger without it takes no seeded one.
 
         **Guarantee**: fits that take it (``fit(..., ledger=...)``) never spend more than the total, whatever
         crashes or runs at the same time.
@@ -427,7 +428,7 @@ class Ledger:
         """
         from hushrec.privacy.durable import LedgerFile
 
-        return LedgerFile(path, total)
+        return LedgerFile(path, total, simulation=simulation)
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return the entries as plain dicts, safe for JSON."""
@@ -438,122 +439,4 @@ class Ledger:
         """Rebuild a ledger from untrusted plain dicts; raises ReleaseError on anything unexpected."""
         if not isinstance(items, list):
             raise ReleaseError("The ledger is not a list.")
-        return Ledger(tuple(_build_strictly(LedgerEntry, item, "ledger entry") for item in items))
-
-
-# --- the guarantee --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guarantee:
-    """What is promised about one release, to whom, under which assumptions, with the ledger that shows it.
-
-    ``epsilon`` is None where nothing is proved for the release as a whole, and infinite where it is not
-    private.
-
-    **Guarantee**: ``spent`` is recomputed from the ledger alone; a ``void`` guarantee promises nothing.
-
-    >>> Guarantee.from_dict(Guarantee(epsilon=1.0, delta=1e-6).to_dict()).epsilon
-    1.0
-    """
-
-    epsilon: float | None
-    delta: float
-    unit: Unit = "user"
-    relation: Relation = "replace-one"
-    model: Model = "joint"
-    assumptions: tuple[str, ...] = ()
-    claims: tuple[str, ...] = ()
-    ledger: Ledger = Ledger()
-    void: bool = False
-    why_void: str = ""
-
-    def __post_init__(self) -> None:
-        if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", _require_number("epsilon", self.epsilon, 0.0, math.inf))
-        object.__setattr__(self, "delta", _require_number("delta", self.delta, 0.0, 1.0, below_high=True))
-        _require_choice("unit", self.unit, UNITS)
-        _require_choice("relation", self.relation, RELATIONS)
-        _require_choice("model", self.model, MODELS)
-        for name in ("assumptions", "claims"):
-            if not isinstance(getattr(self, name), tuple | list):
-                raise ConfigError(f"{name} must be a tuple of sentences.")
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-            for sentence in getattr(self, name):
-                _require_text(name, sentence)
-        if not isinstance(self.ledger, Ledger) or not isinstance(self.void, bool):
-            raise ConfigError("ledger must be a Ledger and void must be True or False.")
-        _require_text("why_void", self.why_void)
-
-    @property
-    def spent(self) -> float:
-        """The epsilon that the ledger shows at this guarantee's delta."""
-        return self.ledger.epsilon(self.delta)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a plain dict, safe for JSON; an infinite epsilon becomes the text "inf"."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain["epsilon"] = "inf" if self.epsilon == math.inf else self.epsilon
-        plain["ledger"] = self.ledger.to_list()
-        return plain | {name: list(plain[name]) for name in ("assumptions", "claims")}
-
-    @staticmethod
-    def from_dict(plain: Any) -> "Guarantee":
-        """Rebuild a guarantee from an untrusted plain dict; raises ReleaseError on anything unexpected."""
-        if not isinstance(plain, dict) or not {"epsilon", "ledger"} <= plain.keys():
-            raise ReleaseError("The guarantee is not a record with an epsilon and a ledger.")
-        if isinstance(plain["epsilon"], float) and math.isinf(plain["epsilon"]):
-            raise ReleaseError('The guarantee holds a bare infinity; an infinite epsilon is written as "inf".')
-        epsilon = math.inf if plain["epsilon"] == "inf" else plain["epsilon"]
-        ledger = Ledger.from_list(plain["ledger"])
-        guarantee: Guarantee = _build_strictly(Guarantee, plain | {"epsilon": epsilon, "ledger": ledger}, "guarantee")
-        return guarantee
-
-
-def _build_strictly(kind: type, plain: Any, what: str) -> Any:
-    """Build a dataclass from a plain dict that has exactly its fields, all of them valid."""
-    if not isinstance(plain, dict) or plain.keys() != {item.name for item in fields(kind)}:
-        raise ReleaseError(f"A {what} does not have exactly the fields that it should have.")
-    try:
-        return kind(**plain)
-    except ConfigError as error:
-        raise ReleaseError(f"A {what} is not valid: {error}") from error
-
-
-# --- checks shared by the types above -------------------------------------------------------------
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _require_number(
-    name: str, value: Any, low: float, high: float, *, above_low: bool = False, below_high: bool = False
-) -> float:
-    """Refuse what is not a number of [low, high], with either end left out on request; NaN is refused."""
-    inside = _is_number(value) and low <= value <= high
-    if not inside or (above_low and value == low) or (below_high and value == high):
-        opening, closing = "(" if above_low else "[", ")" if below_high else "]"
-        raise ConfigError(f"{name} is {_show(value)}, but it must be a number in {opening}{low}, {high}{closing}.")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ConfigError(f"{name} is a whole number too large to use.") from None
-
-
-def _require_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ConfigError(f"{name} is {_show(value)}, but it must be one of {', '.join(choices)}.")
-
-
-def _require_text(name: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise ConfigError(f"{name} is {_show(value)}, but it must be text.")
-
-
-def _show(value: object) -> str:
-    """Return a short repr: the value may come from a hostile file."""
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # Python refuses to print a whole number of thousands of digits
-        return "a huge whole number"
+        return Ledger(tuple(require.record(LedgerEntry, item, "ledger entry", ReleaseError) for item in items))

@@ -70,13 +70,17 @@ class Run:
 
 @dataclass(frozen=True)
 class Book:
-    """What a ledger file says: total, runs, the checksums of its first and last line, and the bytes that count."""
+    """What a ledger file says: total, runs, the checksums of its first and last line, and the bytes that count.
+
+    simulation: it is for seeded runs, which protect nobody.
+    """
 
     total: Budget
     runs: Mapping[str, Run]
     first: str
     last: str
     length: int
+    simulation: bool = False
 
     @property
     def epsilon(self) -> float:
@@ -103,7 +107,7 @@ class Damaged(Exception):
 
 def parse(content: bytes) -> Book:
     """The content of a ledger file, up to its last whole line; `Damaged` on anything unexpected."""
-    total, first, last, length, number = None, "", "", 0, 1
+    total, first, last, length, number, simulation = None, "", "", 0, 1, False
     runs: dict[str, dict[str, Any]] = {}
     try:
         for number, line in enumerate(content.split(b"\n")[:-1], start=1):
@@ -113,7 +117,7 @@ def parse(content: bytes) -> Book:
             record = json.loads(text)
             last, length = line[-16:].decode(), length + len(line) + 1
             if total is None:
-                total, first = _total(record), last
+                total, first, simulation = _total(record), last, record.get("simulation", False) is True
             else:
                 _follow(runs, record)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, HushrecError):
@@ -121,7 +125,7 @@ def parse(content: bytes) -> Book:
     if total is None:
         raise Damaged(1)
     finished = {run["name"]: Run(**{**run, "spent": Ledger(tuple(run["spent"]))}) for run in runs.values()}
-    return Book(total, finished, first, last, length)
+    return Book(total, finished, first, last, length, simulation)
 
 
 def _total(record: Any) -> Budget:

@@ -5,6 +5,10 @@ trusted. Here each contribution is clipped, scaled to the integer grid, truncate
 grows) and its integer norm is checked exactly; a contribution that holds a NaN or an infinity, or fails the
 check, becomes zero. So whatever the user half computed, the integer that is added for one user obeys the bound.
 
+No integer wraps on the way. A norm is taken with what its squares may lose to underflow added, so it is never too
+small by more than rounding; a contribution whose norm on the grid is above FAR times the bound becomes zero before
+anything is made an integer. What is left has units, and a sum of squares, that 32 and 64 bits hold.
+
 A row whose positions do not rise strictly inside the item list (an item twice, a position outside) becomes zero
 as well: `Ratings` cannot hold one, and the bounds do not rest on that.
 
@@ -33,6 +37,12 @@ Floats = NDArray[np.float64]
 # makes the exact check below practically never fail, and costs nothing that could be measured.
 SHRINK = 1.0 - 2.0**-40
 
+# Units on the grid are below 2^30: FAR times as many fit into 32 bits, and their squares into 64, with room.
+FAR = 1.4
+
+# A square loses less than this to underflow, in double precision.
+LOST = 2.0**-1022
+
 
 @dataclass(frozen=True)
 class Block:
@@ -53,6 +63,7 @@ def clip_factors(norms_squared: Floats, bound: float, units_per_bound: int | Non
         factors = bound / np.maximum(norms, bound)
         if units_per_bound is not None:
             factors *= SHRINK * units_per_bound / bound
+            factors[~(norms * factors <= FAR * units_per_bound)] = 0.0
     factors[~np.isfinite(norms_squared)] = 0.0
     return factors
 
@@ -66,6 +77,8 @@ def integer_rows(
     units_per_bound: int | None,
 ) -> NDArray[Any]:
     """The rows of a Gram query, clipped and on the grid: int32 with ‖row‖² ≤ units_per_bound², certified."""
+    if len(values) != len(indices):
+        raise ValueError("a row needs one value for each of its items")
     factors = clip_factors(_row_norms_squared(indptr, values), bound, units_per_bound)
     _zero_malformed(indptr, indices, n_items, factors)
     if units_per_bound is None:
@@ -89,6 +102,8 @@ def add_blocks(
 ) -> None:
     """Clip, certify and add the users' stacked blocks to the sums `into`, one array a block."""
     users = len(indptr) - 1
+    for block, total in zip(blocks, into, strict=True):
+        _require_fit(block, users, len(indices), n_items, total.shape)
     with np.errstate(all="ignore"):  # a NaN or an overflow here makes the contribution zero, below
         norms_squared = sum((_block_norms_squared(indptr, block) for block in blocks), np.zeros(users))
     factors = clip_factors(np.asarray(norms_squared), bound, units_per_bound)
@@ -105,18 +120,32 @@ def add_blocks(
             _add_block(indptr, indices, block, factors, -1, certified, total)
 
 
+def _require_fit(block: Block, users: int, ratings: int, n_items: int, total: tuple[int, ...]) -> None:
+    """The compiled loops check no index: a block must have the users' and the ratings' number, and its sum's shape."""
+    entries, dense = block.entries, block.dense
+    if entries is None and dense is None:
+        raise ValueError("a block needs entries, dense, or both")
+    wide = entries is not None and entries.ndim == 2
+    shape: tuple[int, ...] = () if entries is None else (n_items,)
+    shape += () if dense is None else dense.shape[1:]
+    shape += entries.shape[1:] if wide and entries is not None else ()
+    lengths = (len(entries) if entries is not None else ratings, len(dense) if dense is not None else users)
+    if lengths != (ratings, users) or shape != total or (wide and dense is not None):
+        raise ValueError("a block does not fit its users, their ratings, or its sum")
+
+
 def _block_norms_squared(indptr: NDArray[Any], block: Block) -> Floats:
     if block.entries is None:
-        if block.dense is None:
-            raise ValueError("a block needs entries, dense, or both")
-        return np.einsum("ik,ik->i", block.dense, block.dense)
+        return _dense_norms_squared(block.dense)
     if block.entries.ndim == 2:
-        norms = _row_norms_squared(indptr, np.sqrt(np.einsum("pk,pk->p", block.entries, block.entries)))
+        norms = _row_norms_squared(indptr, np.sqrt(_dense_norms_squared(block.entries)))
     else:
         norms = _row_norms_squared(indptr, block.entries)
-    if block.dense is None:
-        return norms
-    return norms * np.einsum("ik,ik->i", block.dense, block.dense)
+    return norms if block.dense is None else norms * _dense_norms_squared(block.dense)
+
+
+def _dense_norms_squared(dense: Any) -> Floats:
+    return np.asarray(np.einsum("ik,ik->i", dense, dense) + LOST * dense.shape[1])
 
 
 def _add_block(
@@ -146,7 +175,7 @@ def _row_norms_squared(indptr: Any, values: Any) -> Any:
         total = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             total += values[p] * values[p]
-        out[i] = total
+        out[i] = total + LOST * (indptr[i + 1] - indptr[i])
     return out
 
 
@@ -212,7 +241,7 @@ def _on_grid(value: float, into: NDArray[Any]) -> Any:
 
 @overload(_on_grid)
 def _compiled_on_grid(value, into):  # type: ignore[no-untyped-def]  # Numba wants the lambdas' own signature
-    if isinstance(into.dtype, types.Integer):  # by way of int32, which vectorises; units stay below 2^30
+    if isinstance(into.dtype, types.Integer):  # by way of int32, which vectorises; units stay below FAR · 2^30
         return lambda value, into: np.int64(np.int32(value))
     return lambda value, into: value
 

@@ -1,12 +1,14 @@
 """The only holder of the ratings: check the budget, compute, certify, sum, add noise, record.
 
-`Curator.release` is the one door through which anything about the ratings leaves. Its argument is a query of
-the closed list in `queries.py` with public arguments; its answer is a noisy sum. Every answer was named and
-given its share of the budget before it was asked for, so a solver cannot overspend, whatever it does.
+`Curator.release` is the one door through which anything about the ratings leaves. Its argument is a question whose
+exact type is on the closed list, with plain values as arguments (`closed_list.py`); its answer is a noisy sum. Every
+answer was named and given its share of the budget before it was asked for, so a solver cannot overspend, whatever
+it does.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,15 +21,19 @@ from hushrec.engines.base import Cache, Engine, Job, Sums
 from hushrec.engines.local import LocalEngine
 from hushrec.errors import BudgetError, ConfigError
 from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate, check_shares
+from hushrec.privacy.closed_list import require_listed
 from hushrec.privacy.contributions import Floats
-from hushrec.privacy.forms import Query, Scale
+from hushrec.privacy.forms import TOO_SMALL, Query, Scale
 from hushrec.privacy.journal import Journal
-from hushrec.privacy.noise import SeededBits, SystemBits
+from hushrec.privacy.noise import LARGEST_SCALE, SeededBits, SystemBits
 from hushrec.privacy.queries import HoldOut, UserCount
 from hushrec.privacy.signs import Pattern, RatingQuery
 
 PAR = 1.0 + 1e-9
 """For rounding only: shares, scales and sums round a total by far less."""
+
+LEAST_MU = 1e-8
+"""Of a whole budget. Noise is then a hundred million times what a user adds, before the budget is even shared out."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class Curator:
         self._bits = SystemBits() if seed is None else SeededBits(seed)
         self._journal = journal or Journal(budget)
         self._budget = budget
-        self._mu = budget.mu if budget.unit == "user" else 0.0
+        self._mu = usable_mu(budget)
         self._proved, self._model = True, "local" if budget.unit == "rating" else "joint"
         self._shares: dict[str, float] = {}
         self._spent = Ledger()
@@ -103,6 +109,16 @@ class Curator:
     def catalogue(self) -> str:
         """How the public item list came to be: "declared", "observed" or "fixed"."""
         return self._ratings.catalogue
+
+    @property
+    def threshold(self) -> float | None:
+        """What parted yes from no where the ratings were randomized before they got here; None: they were not."""
+        return self._ratings.threshold
+
+    @property
+    def noise_from_seed(self) -> bool:
+        """Whether any noise came from a seed, so that whoever knows it can take that off again."""
+        return isinstance(self._bits, SeededBits) and self._bits.drawn > 0
 
     @property
     def pattern(self) -> Pattern:
@@ -167,6 +183,7 @@ class Curator:
         share = self._shares[label]
         if self._budget.private and share == 0:
             raise BudgetError(f"The release {label!r} has no share of the budget; no data was read.")
+        require_listed(query)
         if isinstance(query, RatingQuery):
             return self._release_ratings(label, query, share)
         if self._budget.private and self._budget.unit != "user":
@@ -186,7 +203,9 @@ class Curator:
     def _release_ratings(self, label: str, query: RatingQuery, share: float) -> Noisy:
         """The same for a question about single ratings, whose price is that of its ledger entry."""
         entry = query.entry(label, self._budget, share, self.pattern)
-        query.check(self._ratings)
+        if entry.scale > LARGEST_SCALE:
+            raise ConfigError(TOO_SMALL)
+        query.check(self._ratings, entry)
         if self._hold_out is not None:
             raise ConfigError("Questions about single ratings cannot be asked with a part of them held out.")
         spent = self._spent.add(entry)
@@ -209,11 +228,16 @@ class Curator:
 
     def narrow(self, chosen: NDArray[np.integer[Any]]) -> None:
         """Keep only the items at these public increasing positions: of the list, the sums and every row."""
-        self._ratings = self._ratings.select(np.asarray(chosen))
+        positions = np.asarray(chosen)
+        if positions.ndim != 1 or positions.dtype.kind not in "iu" or not _rises(positions, self._ratings.n_items):
+            raise ConfigError("The items to keep must be increasing positions in the item list, at least one.")
+        self._ratings = self._ratings.select(positions)
         self._job = None
 
     def hold_out(self, rule: HoldOut | None) -> None:
         """From now on, queries see each user's row without what this public rule holds out of it; None: all of it."""
+        if rule is not None and type(rule) is not HoldOut:
+            raise ConfigError("What is held out is decided by a HoldOut, and by nothing else.")
         self._hold_out = rule
         self._job = None  # what the user half kept belongs to the rows as they were
 
@@ -221,6 +245,23 @@ class Curator:
         if self._job is None:
             self._job = self._engine.attach(self._ratings)
         return self._job
+
+
+def _rises(positions: NDArray[np.integer[Any]], count: int) -> bool:
+    """Whether positions rise strictly within 0..count−1."""
+    edges = [-1, *positions.tolist(), count]
+    return len(positions) > 0 and all(before < after for before, after in itertools.pairwise(edges))
+
+
+def usable_mu(budget: Budget | NonPrivate) -> float:
+    """The μ of a whole budget for users (0 for ratings, which have their own price), refused where it is hopeless."""
+    mu = budget.mu if budget.unit == "user" else 0.0
+    if budget.private and budget.unit == "user" and mu < LEAST_MU:
+        raise ConfigError(
+            f"epsilon = {budget.epsilon:g} with delta = {budget.delta:g} is too small to be of any use: the noise "
+            "would be more than a hundred million times what one user adds."
+        )
+    return mu
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ forget one that was. The records, after the total of the data set in the first l
 
 A last line without its end was cut by a crash before it was in force: it does not count, and the next record
 takes its place. Times are for the reader; no rule looks at a clock.
+
+A ledger is for real runs or, as its first line says, for a simulation, whose runs are seeded: their noise can be
+taken off, so they count for nothing and may not stand among runs that do.
 """
 
 from __future__ import annotations
@@ -41,16 +44,20 @@ class LedgerFile:
     been spent is on disk before data is read, and a request that would pass the total is refused.
     """
 
-    def __init__(self, path: str | os.PathLike[str], total: Budget | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], total: Budget | None = None, *, simulation: bool = False) -> None:
         self.path = Path(path)
         if total is not None and not isinstance(total, Budget):
             raise ConfigError("total must be a Budget(epsilon, delta).")
         if total is None and not self.path.exists():
             raise ConfigError(f"There is no ledger at {self.path}: give total=Budget(...) to start one.")
         self._seen = 0, ""
-        book = self.read() if total is None else self._start(total)
+        with _closing("no data was read"):
+            book = self.read() if total is None else self._start(total, simulation)
         if total not in (None, book.total):
             raise ConfigError(f"The ledger {self.path} has another total, and a total cannot be changed.")
+        if total is not None and simulation != book.simulation:
+            kind = "a simulation" if book.simulation else "real runs"
+            raise ConfigError(f"The ledger {self.path} was started for {kind}, and that cannot be changed.")
         self.identity = book.first
 
     def __repr__(self) -> str:
@@ -61,9 +68,10 @@ class LedgerFile:
         with self._locked(os.O_RDONLY) as handle:
             return self._book(handle)
 
-    def check(self, budget: Budget | NonPrivate) -> None:
-        """Refuse a budget that does not fit into what is left, before any data is read."""
-        self._with_run(self.read(), "", budget)
+    def check(self, budget: Budget | NonPrivate, *, seeded: bool = False) -> None:
+        """Refuse a run that this ledger cannot count, or that does not fit into what is left, before data is read."""
+        with _closing("no data was read"):
+            self._with_run(self.read(), "", budget, seeded)
 
     def open_run(self, name: str, budget: Budget | NonPrivate, solver: str = "", *, seeded: bool = False) -> None:
         """Set the whole budget of a run aside; a run that is known already keeps what it has."""
@@ -71,10 +79,10 @@ class LedgerFile:
         def change(book: Book) -> dict[str, Any] | None:
             if name in book.runs:
                 return None
-            asked = self._with_run(book, name, budget)
+            asked = self._with_run(book, name, budget, seeded)
             return {"opens": asdict(asked.budget), "solver": solver[:100], "seeded": seeded}
 
-        self._append(name, change)
+        self._append(name, change, "no data was read")
 
     def spend(self, name: str, entry: LedgerEntry) -> None:
         """Write a spend down, before it happens; what the run paid for before a crash is not paid for again."""
@@ -87,11 +95,11 @@ class LedgerFile:
             if paid is not None:
                 return None
             if run.closed:
-                raise BudgetError(f"The run {name} is closed in the ledger {self.path}; no data was read.")
+                raise BudgetError(f"The run {name} is closed in the ledger {self.path}.")
             self._require_room(book, replace(run, spent=run.spent.add(entry)))
             return {"spends": asdict(entry), "mu": entry.mu, "epsilon": entry.epsilon}
 
-        self._append(name, change)
+        self._append(name, change, f"no data was read for {entry.name!r}")
 
     def answer(self, name: str, label: str, digest: str) -> None:
         """Write down which answer leaves for a query that was paid for; refused when another one has left."""
@@ -102,49 +110,67 @@ class LedgerFile:
                 raise BudgetError(f"Another answer to {label!r} has left already: this run is a copy.")
             return None if label in run.answers else {"answers": label, "digest": digest}
 
-        self._append(name, change)
+        self._append(name, change, f"this answer to {label!r} was not released")
 
     def close_run(self, name: str) -> None:
         """End a run: it can spend no more, and what it set aside and did not spend is free again."""
-        self._append(name, lambda book: None if self._known(book, name).closed else {"closes": True})
+
+        def change(book: Book) -> dict[str, Any] | None:
+            return None if self._known(book, name).closed else {"closes": True}
+
+        self._append(name, change, "no run was closed")
 
     def _known(self, book: Book, name: str) -> Run:
         if name not in book.runs:
-            raise BudgetError(f"The ledger {self.path} knows no run {name!r}; no data was read.")
+            raise BudgetError(f"The ledger {self.path} knows no run {name!r}.")
         return book.runs[name]
 
-    def _with_run(self, book: Book, name: str, budget: Budget | NonPrivate) -> Run:
+    def _with_run(self, book: Book, name: str, budget: Budget | NonPrivate, seeded: bool) -> Run:
         if not isinstance(budget, Budget):
             raise ConfigError("A ledger cannot count a fit without a budget: NonPrivate() protects nothing.")
         kind = (book.total.relation, book.total.unit)
         if (budget.relation, budget.unit) != kind:
             raise ConfigError(f"The ledger {self.path} counts per {kind[1]} under {kind[0]}, unlike this fit.")
+        if seeded and not book.simulation:
+            raise ConfigError(
+                f"The ledger {self.path} counts real runs, and a seeded one has no guarantee: leave the seed out, or "
+                f"use a ledger that was started for a simulation."
+            )
+        if book.simulation and not seeded:
+            raise ConfigError(f"The ledger {self.path} was started for a simulation: it takes seeded runs only.")
+        if budget.delta > 0.0 == book.total.delta:
+            raise ConfigError(
+                f"The total of the ledger {self.path} has δ = 0, and this fit asks for δ = {budget.delta:g}: Gaussian "
+                f"noise needs a total with a δ above 0, which must be given when a ledger is started."
+            )
         run = Run(name=name, budget=budget, spent=Ledger(), answers={})
         self._require_room(book, run)
         return run
 
     def _require_room(self, book: Book, run: Run) -> None:
-        if replace(book, runs={**book.runs, run.name: run}).full:
+        after = replace(book, runs={**book.runs, run.name: run})
+        if after.full:
             raise BudgetError(
                 f"The ledger {self.path} has ε = {book.epsilon:.6g} of its total {book.total.epsilon:g} spent or set "
-                f"aside, and this fit would pass the total; no data was read."
+                f"aside, and this fit would pass the total: together ε = {after.epsilon:.6g} at δ = "
+                f"{book.total.delta:g}."
             )
 
     # --- the file ---------------------------------------------------------------------------------
 
-    def _start(self, total: Budget) -> Book:
+    def _start(self, total: Budget, simulation: bool) -> Book:
         with self._locked(os.O_RDWR | os.O_CREAT) as handle:
             content = self._content(handle)
             begun = b'{"' + FORMAT.encode() + b'"'
             if b"\n" not in content and (content.startswith(begun) or begun.startswith(content)):
                 # Nothing, or a first line that was cut: there is no ledger yet.
-                salt = os.urandom(4).hex()
-                self._write(handle, "", 0, {FORMAT: VERSION, "total": asdict(total), "at": _now(), "id": salt})
+                first = {FORMAT: VERSION, "total": asdict(total), "at": _now(), "id": os.urandom(4).hex()}
+                self._write(handle, "", 0, {**first, "simulation": True} if simulation else first)
                 sync_folder(self.path.resolve().parent)
             return self._book(handle)
 
-    def _append(self, name: str, change: Change) -> None:
-        with self._locked(os.O_RDWR) as handle:
+    def _append(self, name: str, change: Change, refused: str) -> None:
+        with _closing(refused), self._locked(os.O_RDWR) as handle:
             book = self._book(handle)
             record = change(book)
             if record is not None:
@@ -156,7 +182,7 @@ class LedgerFile:
         try:
             yield handle
             if not self._is_here(handle):
-                raise BudgetError(f"The ledger {self.path} was moved while it was used; no data was read.")
+                raise BudgetError(f"The ledger {self.path} was moved while it was used.")
         finally:
             os.close(handle)
 
@@ -167,10 +193,10 @@ class LedgerFile:
                 handle = os.open(self.path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
             except (OSError, ValueError) as problem:
                 reason = getattr(problem, "strerror", None) or "the name is not usable"
-                raise BudgetError(f"The ledger {self.path} could not be opened: {reason}; no data was read.") from None
+                raise BudgetError(f"The ledger {self.path} could not be opened: {reason}.") from None
             try:
                 if not lock(handle, LOCK_SECONDS):
-                    raise BudgetError(f"The ledger {self.path} is locked by another process; no data was read.")
+                    raise BudgetError(f"The ledger {self.path} is locked by another process.")
                 if self._is_here(handle):
                     return handle
             except BaseException:
@@ -203,8 +229,7 @@ class LedgerFile:
         length, last = self._seen
         if not content[:length].endswith(f"{last}\n".encode() if length else b""):
             raise BudgetError(
-                f"The ledger {self.path} is not the file that it was: another or an older copy has taken its place; "
-                f"no data was read."
+                f"The ledger {self.path} is not the file that it was: another or an older copy has taken its place."
             )
         self._seen = book.length, book.last
         return book
@@ -220,7 +245,16 @@ class LedgerFile:
             with suppress(OSError):
                 os.ftruncate(handle, length)
             reason = problem.strerror or "the disk refused"
-            raise BudgetError(f"The ledger {self.path} could not be written: {reason}; no data was read.") from None
+            raise BudgetError(f"The ledger {self.path} could not be written: {reason}.") from None
+
+
+@contextmanager
+def _closing(consequence: str) -> Iterator[None]:
+    """End every refusal with what is true of the data at this point."""
+    try:
+        yield
+    except BudgetError as refusal:
+        raise BudgetError(f"{str(refusal).removesuffix('.')}; {consequence}.") from None
 
 
 # --- files ----------------------------------------------------------------------------------------

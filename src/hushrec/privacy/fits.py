@@ -1,13 +1,12 @@
 """Questions whose answer is a whole fit to the exact signs, made inside the curator, with noise (one-bit, Alg. 2, 4).
 
-`FittedValues`  M̂ minimises f(X) + (λ/2)‖X‖_F² over a convex set; its values on Ω leave with Gaussian noise. f is
-                convex, and one sign changes its gradient at one entry by at most L = sup |g'| over |x| ≤ α. For the
-                minimisers M, M' of neighbours, strong convexity gives λ‖M - M'‖² ≤ <∇f(M) - ∇f'(M), M' - M>
-                ≤ L ‖M - M'‖_F, so ‖M - M'‖_F ≤ L/λ; the fits are within the certified `accuracy` of them:
-                sensitivity L/λ + 2 accuracy, and 2√n grid units for rounding toward zero.
-`SeparableFit`  the same M̂ where neither constraint binds, which public numbers decide: |x| ≤ α for the two values
-                below, and ‖X‖_* ≤ √min(m, n) ‖X‖_F ≤ √(min(m, n) |Ω|) max |x| ≤ τ. Then M̂ is zero off Ω and one of
-                two public numbers on it, which one being the sign: a `TwoValued` question, with its proof.
+`FittedValues`  The ridge fit on the nuclear-norm ball: a public number of steps that bring any two matrices together,
+                so that its values on Ω move by at most (L/λ)(1 − ρ^K) for one sign, whether or not the steps have
+                converged and whatever the data (proof: `onebit/contraction.py`); Gaussian noise at that sensitivity,
+                and 2√n grid units for rounding toward zero. Nothing about the data decides whether it is released.
+`SeparableFit`  The minimiser of the ridge fit where no constraint binds, which public numbers decide: |x| ≤ α for the
+                two values below, and ‖X‖_* ≤ √min(m, n) ‖X‖_F ≤ √(min(m, n) |Ω|) max |x| ≤ τ. Then it is zero off Ω
+                and one of two public numbers on it, which one being the sign: a `TwoValued` question, with its proof.
 `FittedMatrix`  the paper's Algorithm 4: Laplace noise of scale 2α/ε on every entry of M̂. One entry lies within ±α,
                 so alone it is ε-DP; of the m·n entries together only 2α·m·n is proved, and that is the ledger's entry.
 `TiltedFit`     the paper's Algorithm 2: Laplace noise H of scale Δ/ε as a term Σ H_ij X_ij of the objective. Nothing
@@ -25,16 +24,15 @@ from scipy.optimize import brentq
 
 from hushrec.data.ratings import Ratings
 from hushrec.engines.base import Sums
-from hushrec.errors import ConfigError, EngineError
+from hushrec.onebit.contraction import Contraction
 from hushrec.onebit.links import Array, Link
 from hushrec.onebit.lowrank import BLOCK
 from hushrec.onebit.objective import Objective, make_objective
-from hushrec.onebit.spg import Fit, SPGSettings, solve
+from hushrec.onebit.spg import SPGSettings, solve
 from hushrec.privacy.accounting import Budget, LedgerEntry, NonPrivate
 from hushrec.privacy.noise import BitSource, rounded_gaussian, rounded_laplace
 from hushrec.privacy.signs import Pattern, SignQuery, TwoValued, noisy_entry, whole
 
-ATTEMPTS = 6
 GRID = 2.0**30
 
 
@@ -50,66 +48,51 @@ class FitQuery(SignQuery):
         """The public bound of every entry of a fit."""
         return self.settings.entry_bound
 
-    def objective(self, ratings: Ratings, link: Link, ridge: float = 0.0) -> Objective:
+    def objective(self, ratings: Ratings, link: Link) -> Objective:
         """The negative log-likelihood of the exact signs."""
         pattern = pattern_of(ratings)
         signs = self.signs(ratings).astype(np.float64)
-        return make_objective(pattern.rows, pattern.indices, signs, pattern.shape, link, ridge=ridge)
+        return make_objective(pattern.rows, pattern.indices, signs, pattern.shape, link)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FittedValues(FitQuery):
-    """The values on Ω of the strongly convex fit, with Gaussian noise at their proved sensitivity.
-
-    ridge: λ. accuracy: the distance to the exact minimiser that every fit must be certified for.
-    """
+    """The values on Ω of the strongly convex fit, with Gaussian noise at their proved sensitivity; ridge: λ."""
 
     name: ClassVar[str] = "fitted values"
     ridge: float
-    accuracy: float
 
     def __post_init__(self) -> None:
-        for name in ("ridge", "accuracy"):
-            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise ConfigError(f"{name} must be a positive number, not {getattr(self, name)!r}.")
-        if not self.link.convex(self.alpha):
-            raise ConfigError("The output mechanism needs a loss that is convex.")
-
-    @property
-    def reach(self) -> float:
-        """L/λ + 2 accuracy, the L2 sensitivity."""
-        return (self.link.steepness(self.alpha) * (1.0 + 1e-9)) / self.ridge + 2.0 * self.accuracy
+        _ = self.rule  # its settings are checked
 
     def entry(self, label: str, budget: Budget | NonPrivate, share: float, pattern: Pattern) -> LedgerEntry:
-        return noisy_entry(self, label, "gaussian", budget, share, self.reach, pattern.count, self._slack(pattern))
+        reach, slack = self.reach(pattern.count), self._slack(pattern.count)
+        return noisy_entry(self, label, "gaussian", budget, share, reach, pattern.count, slack)
 
     def answer(self, ratings: Ratings, entry: LedgerEntry, bits: BitSource) -> Sums:
-        pattern = pattern_of(ratings)
-        values = self._fit(ratings).matrix.entries(pattern.rows, pattern.indices)
+        values = self.rule.values(self.objective(ratings, self.link))
         if entry.scale == 0.0:
             return (values,)
-        unit = self.reach / (entry.sensitivity - self._slack(pattern))
+        unit = self.unit(entry)
         return ((whole(values, unit) + rounded_gaussian(entry.scale, len(values), bits)) * unit,)
 
     def unit(self, entry: LedgerEntry) -> float:
-        return self.reach / entry.sensitivity if entry.sensitivity else 1.0
+        count = entry.coordinates
+        return self.reach(count) / (entry.sensitivity - self._slack(count)) if entry.sensitivity else 1.0
+
+    def reach(self, count: int) -> float:
+        """The L2 sensitivity of `count` values, before they are rounded."""
+        return self.rule.moved(count)
 
     @staticmethod
-    def _slack(pattern: Pattern) -> float:
-        return float(np.ceil(2.0 * np.sqrt(pattern.count)))
+    def _slack(count: int) -> float:
+        return float(np.ceil(2.0 * np.sqrt(count)))
 
-    def _fit(self, ratings: Ratings) -> Fit:
-        """A fit certified to `accuracy`; that one was reached is taken for granted, and the card says so."""
-        objective = self.objective(ratings, self.link, self.ridge)
-        share = 0.5 * self.ridge * self.accuracy**2 / max(objective.count * np.log(2.0), 1.0)
-        for attempt in range(ATTEMPTS):
-            settings = SPGSettings(**{**vars(self.settings), "tolerance": 0.9 * share,
-                                      "iterations": 60 * 2**attempt, "projection_spectra": 10 * 2**attempt,
-                                      "projection_share": 0.2 * 0.5**attempt})  # fmt: skip
-            fit = solve(objective, settings)
-            if fit.certificate.distance <= self.accuracy:
-                return fit
-        raise EngineError("The fit did not come to its certified accuracy; nothing was released.")
+    @property
+    def rule(self) -> Contraction:
+        """The steps of the fit, and what is proved of them."""
+        return Contraction(link=self.link, ridge=self.ridge, radius=self.settings.nuclear_radius, bound=self.alpha,
+                           most=self.settings.iterations)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,10 +74,14 @@ class Journal:
             numbers = np.frombuffer(body, dtype="<f8").astype(np.float64)
             cuts = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
             parts = tuple(part.reshape(shape) for part, shape in zip(np.split(numbers, cuts), shapes, strict=True))
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            raise BudgetError(f"The answer {path} of the interrupted run is damaged; no data was read.") from None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            raise BudgetError(
+                f"The answer {path} of the interrupted run is damaged; no data was read for {entry.name!r}."
+            ) from None
         if known != asdict(entry):
-            raise BudgetError(f"The answer {path} is not to the question {entry.name!r}; no data was read.")
+            raise BudgetError(
+                f"The answer {path} is not to the question {entry.name!r}; no data was read for {entry.name!r}."
+            )
         self._announce(entry, content)
         if isinstance(bits, SeededBits):
             bits.skip(drawn - bits.drawn)
@@ -97,7 +101,7 @@ class Journal:
         drawn = bits.drawn if isinstance(bits, SeededBits) else 0
         header = {"entry": asdict(entry), "shapes": [list(part.shape) for part in parts], "drawn": drawn}
         content = json.dumps({**header, "checksum": _digest(header, body)}).encode() + b"\n" + body
-        _write_whole(path, content)
+        _write_whole(path, content, f"the answer to {entry.name!r} was not released")
         try:
             self._announce(entry, content)
         except BudgetError:  # another answer has left: this one leaves in no way, not as a file either
@@ -137,7 +141,7 @@ class Journal:
             raise BudgetError(f"Another fit is at work in the folder {folder}; no data was read.")
         path = folder / "run.json"
         if not path.exists():
-            _write_whole(path, json.dumps({"run": self._name, "fit": settings}, indent=1).encode())
+            _write_whole(path, json.dumps({"run": self._name, "fit": settings}, indent=1).encode(), "no data was read")
         try:
             known = json.loads(path.read_bytes())
             name, fit = str(known["run"]), known["fit"]
@@ -148,8 +152,13 @@ class Journal:
         return name
 
 
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all, and know that it is on disk."""
+def answers_in(folder: str | os.PathLike[str]) -> set[str]:
+    """The names of the answers that a folder of an interrupted run holds."""
+    return {path.name for path in Path(folder).glob("*.answer")}
+
+
+def _write_whole(path: Path, content: bytes, refused: str) -> None:
+    """Write a file completely or not at all, and know that it is on disk; `refused`: what is true where it fails."""
     part = path.with_name(path.name + ".part")
     try:
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
@@ -163,7 +172,7 @@ def _write_whole(path: Path, content: bytes) -> None:
     except OSError as problem:
         with suppress(OSError):
             part.unlink()
-        raise BudgetError(f"{path} could not be written: {problem.strerror}; nothing was released.") from None
+        raise BudgetError(f"{path} could not be written: {problem.strerror}; {refused}.") from None
 
 
 def _digest(header: dict[str, Any], body: bytes) -> str:

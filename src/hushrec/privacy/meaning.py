@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
+from hushrec import require
 from hushrec.errors import ConfigError
 from hushrec.privacy.accounting import Budget, NonPrivate
 
@@ -47,7 +48,7 @@ def gaussian_tradeoff(alpha: ArrayLike, mu: float) -> Floats:
     0.9817
     """
     rates = _checked_rates(alpha)
-    _require_at_least_zero("mu", mu)
+    require.number("mu", mu, 0.0, math.inf)
     if math.isinf(mu):
         return np.zeros_like(rates)
     return np.asarray(ndtr(-ndtri(rates) - mu))
@@ -62,9 +63,8 @@ def epsilon_delta_tradeoff(alpha: ArrayLike, epsilon: float, delta: float = 0.0)
     0.9728
     """
     rates = _checked_rates(alpha)
-    _require_at_least_zero("epsilon", epsilon)
-    if not 0.0 <= delta <= 1.0:
-        raise ConfigError(f"delta is {delta!r}, but it must be a number in [0, 1].")
+    require.number("epsilon", epsilon, 0.0, math.inf)
+    require.number("delta", delta, 0.0, 1.0)
     # e^700 times any positive rate of interest is above 1 already, and 0 times it stays 0.
     steep = 1.0 - delta - math.exp(min(epsilon, 700.0)) * rates
     flat = math.exp(-epsilon) * (1.0 - delta - rates)
@@ -79,7 +79,7 @@ def attack_success(mu: float) -> AttackSuccess:
     >>> round(attack_success(0.2367).advantage, 3)
     0.094
     """
-    _require_at_least_zero("mu", mu)
+    require.number("mu", mu, 0.0, math.inf)
     return _success(lambda alpha: gaussian_tradeoff(alpha, mu), math.erf(mu / math.sqrt(8.0)))
 
 
@@ -91,7 +91,7 @@ def pure_attack_success(epsilon: float) -> AttackSuccess:
     >>> round(pure_attack_success(1.0).advantage, 3)
     0.462
     """
-    _require_at_least_zero("epsilon", epsilon)
+    require.number("epsilon", epsilon, 0.0, math.inf)
     return _success(lambda alpha: epsilon_delta_tradeoff(alpha, epsilon), math.tanh(epsilon / 2.0))
 
 
@@ -104,14 +104,13 @@ def posterior_odds(prior: float, epsilon: float, mu: float | None = None) -> Bel
     >>> round(posterior_odds(0.5, 1.0).after_at_most, 3)
     0.731
     """
-    if not 0.0 < prior < 1.0:
-        raise ConfigError(f"prior is {prior!r}, but it must be a number in (0, 1).")
-    _require_at_least_zero("epsilon", epsilon)
+    require.number("prior", prior, 0.0, 1.0, above_low=True, below_high=True)
+    require.number("epsilon", epsilon, 0.0, math.inf)
     after = prior / (prior + (1.0 - prior) * math.exp(-epsilon))
     if mu is None:
         exception = 0.0
     else:
-        _require_at_least_zero("mu", mu)
+        require.number("mu", mu, 0.0, math.inf)
         exception = 0.0 if mu == 0.0 else 1.0 if math.isinf(mu) else float(ndtr(mu / 2.0 - epsilon / mu))
     return Belief(before=prior, after_at_most=after, except_with_probability=exception)
 
@@ -127,8 +126,7 @@ def roc(mu: float, points: int = 101) -> tuple[Floats, Floats]:
     >>> [round(float(rate), 2) for rate in true_positive]
     [0.0, 0.02, 0.84, 1.0, 1.0]
     """
-    if not isinstance(points, int) or points < 2:
-        raise ConfigError(f"points is {points!r}, but it must be a whole number of at least 2.")
+    require.whole("points", points, 2)
     false_positive = np.asarray(ndtr(np.linspace(-6.0, 6.0, points)))
     false_positive[0], false_positive[-1] = 0.0, 1.0
     return false_positive, 1.0 - gaussian_tradeoff(false_positive, mu)
@@ -168,8 +166,3 @@ def _checked_rates(alpha: ArrayLike) -> Floats:
     if not np.all((rates >= 0.0) & (rates <= 1.0)):
         raise ConfigError("alpha holds something else than rates in [0, 1].")
     return rates
-
-
-def _require_at_least_zero(name: str, value: float) -> None:
-    if not isinstance(value, int | float | np.floating) or not value >= 0.0:
-        raise ConfigError(f"{name} is {value!r}, but it must be a number of at least 0.")

@@ -1,4 +1,4 @@
-"""Exact noise in bulk: the rounded Gaussian, the rounded Laplace, and randomized response.
+"""Exact noise in bulk: the rounded Gaussian and the rounded Laplace.
 
 ``rounded_gaussian`` returns round(sigma Z) for a *real* standard normal Z, without any error. The sums that
 it is added to are whole numbers q, and q + round(sigma Z) = round(q + sigma Z): the release is
@@ -31,15 +31,17 @@ from decimal import (
 )
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from hushrec import require
 from hushrec.errors import ConfigError
 
 LARGEST_SCALE = 2.0**40
+NOISE_KEY = (0x6E6F6973,)  # parts the noise of an experiment from whatever else has the same seed
 CHUNK = 2**16  # a handful of arrays of half a megabyte each: they stay in the cache, and memory does not grow
 
 _LEADING_BITS = 53
@@ -75,7 +77,7 @@ class SystemBits:
 
 
 class SeededBits:
-    """Repeatable bits for experiments and tests.
+    """Repeatable bits for experiments and tests, independent of `default_rng(seed)`, which the data may come from.
 
     **Guarantee**: none; whoever knows the seed can take the noise off again.
 
@@ -88,7 +90,7 @@ class SeededBits:
     def __init__(self, seed: int) -> None:
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
             raise ConfigError(f"seed is {seed!r}, but it must be a whole number of at least 0.")
-        self._generator = np.random.PCG64(int(seed))
+        self._generator = np.random.PCG64(np.random.SeedSequence(int(seed), spawn_key=NOISE_KEY))
         self.drawn = 0
 
     def skip(self, count: int) -> None:
@@ -115,7 +117,7 @@ def rounded_gaussian(sigma: float, size: int, bits: BitSource) -> Integers:
     dtype('int64')
     """
 
-    sigma = _checked_scale("sigma", sigma)
+    sigma = require.number("sigma", sigma, 0.0, LARGEST_SCALE)
 
     def quantile(v: Floats) -> Floats:
         z: Floats = ndtri(0.5 * v)
@@ -144,7 +146,7 @@ def rounded_laplace(scale: float, size: int, bits: BitSource) -> Integers:
     dtype('int64')
     """
 
-    scale = _checked_scale("scale", scale)
+    scale = require.number("scale", scale, 0.0, LARGEST_SCALE)
 
     def quantile(v: Floats) -> Floats:
         x: Floats = np.log(v)
@@ -160,31 +162,6 @@ def rounded_laplace(scale: float, size: int, bits: BitSource) -> Integers:
     )
 
 
-def randomized_response(values: NDArray[Any], epsilon: float, bits: BitSource) -> NDArray[Any]:
-    """Return a copy of 0/1 ``values`` (any shape), each flipped with probability exactly 1 / (1 + e^epsilon).
-
-    ``epsilon`` is above 0; at inf nothing is flipped.
-
-    **Guarantee**: given uniform bits, the result is exactly epsilon-DP for each single value, even towards
-    whoever collects it (the local model).
-
-    >>> randomized_response(np.array([0, 1, 1]), 50.0, SeededBits(0))
-    array([0, 1, 1])
-    """
-    if not isinstance(epsilon, int | float | np.floating) or not epsilon > 0.0:
-        raise ConfigError(f"epsilon is {epsilon!r}, but it must be a number above 0.")
-    answers = np.array(values)
-    if answers.dtype.kind not in "biu" or np.any((answers != 0) & (answers != 1)):
-        raise ConfigError("values holds something else than 0 and 1, but randomized response takes only these.")
-    if math.isinf(epsilon):
-        return answers
-    flat = answers.reshape(-1)
-    for start in range(0, flat.size, CHUNK):
-        part = flat[start : start + CHUNK]
-        part ^= _flips(float(epsilon), part.size, bits).astype(part.dtype)
-    return answers
-
-
 # --- the sampler shared by Gaussian and Laplace noise ---------------------------------------------
 
 
@@ -197,14 +174,12 @@ def _rounded(
     tail: Tail,
 ) -> Integers:
     """Sample round(scale Y) for a symmetric Y: ``quantile`` maps V to |Y|, ``tail`` is its exact inverse."""
-    if not isinstance(size, int | np.integer) or size < 0:
-        raise ConfigError(f"size is {size!r}, but it must be a whole number of at least 0.")
-    samples = np.zeros(size, dtype=np.int64)
+    samples = np.zeros(require.whole("size", size, 0), dtype=np.int64)
     if scale == 0.0:
         return samples
     for start in range(0, size, CHUNK):
         part = samples[start : start + CHUNK]
-        words = _draw(bits, part.size)
+        words = draw(bits, part.size)
         leading = words >> np.uint64(64 - _LEADING_BITS)
         low, high = _enclosing_steps(leading, scale, quantile)
         undecided = np.flatnonzero(low != high)
@@ -241,7 +216,7 @@ def _decide(
     """Draw more bits of V until scale |Y| certainly rounds to one whole number, and return that."""
     numerator, bit_count = leading, _LEADING_BITS
     while True:
-        numerator = (numerator << 64) | int(_draw(bits, 1)[0])
+        numerator = (numerator << 64) | int(draw(bits, 1)[0])
         bit_count += 64
         if numerator == 0:
             continue  # V may still be 0: no upper end yet
@@ -268,13 +243,8 @@ def _search(numerator: int, bit_count: int, low: int, high: int, tail: Tail) -> 
     return low
 
 
-def _checked_scale(name: str, value: float) -> float:
-    if not isinstance(value, int | float | np.integer | np.floating) or not 0.0 <= value <= LARGEST_SCALE:
-        raise ConfigError(f"{name} is {value!r}, but it must be a number in [0, 2^40].")
-    return float(value)
-
-
-def _draw(bits: BitSource, count: int) -> Words:
+def draw(bits: BitSource, count: int) -> Words:
+    """That many words of a source, or a refusal where it gives anything else."""
     words = bits.words(count)
     if words.dtype != np.uint64 or words.shape != (count,):
         raise ConfigError(f"bits returned {words.dtype} {words.shape}, but it must return {count} 64-bit words.")
@@ -286,7 +256,8 @@ def _draw(bits: BitSource, count: int) -> Words:
 # exp and sqrt are correctly rounded. Python floats convert to Decimal without error.
 
 
-def _context(digits: int) -> Context:
+def decimals(digits: int) -> Context:
+    """Decimal arithmetic of so many digits, in which no exponent is too large."""
     return Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[DivisionByZero, InvalidOperation, Overflow])
 
 
@@ -299,7 +270,7 @@ def _gaussian_tail(sigma: float, step: int, digits: int) -> tuple[Decimal, Decim
     else 3 u. The series stops once terms at least halve and the last one is below u, so what is left out is
     below u.
     """
-    with localcontext(_context(digits)):
+    with localcontext(decimals(digits)):
         u = Decimal(10) ** (1 - digits)
         t = Decimal(2 * step + 1) / (2 * Decimal(sigma))
         t_squared = t * t
@@ -315,7 +286,7 @@ def _gaussian_tail(sigma: float, step: int, digits: int) -> tuple[Decimal, Decim
 
 def _laplace_tail(scale: float, step: int, digits: int) -> tuple[Decimal, Decimal]:
     """Return P(|X| >= t) = e^-t for t = (step + 1/2) / scale, and a bound on the error (t e^-t < 1)."""
-    with localcontext(_context(digits)):
+    with localcontext(decimals(digits)):
         t = Decimal(2 * step + 1) / (2 * Decimal(scale))
         return (-t).exp(), Decimal(10) ** (2 - digits)
 
@@ -335,40 +306,5 @@ def _pi(digits: int) -> Decimal:
         return total
 
     scaled = 4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239))
-    with localcontext(_context(digits)):
+    with localcontext(decimals(digits)):
         return Decimal(scaled) / one
-
-
-# --- randomized response --------------------------------------------------------------------------
-
-
-def _flips(epsilon: float, size: int, bits: BitSource) -> NDArray[np.bool_]:
-    """Decide V < 1 / (1 + e^epsilon) exactly, for ``size`` uniform reals V."""
-    words = _draw(bits, size)
-    threshold = np.uint64(_flip_threshold(epsilon, 64))
-    flips = words < threshold
-    for index in np.flatnonzero(words == threshold):
-        numerator, bit_count = int(words[index]), 64
-        while numerator == _flip_threshold(epsilon, bit_count):
-            numerator = (numerator << 64) | int(_draw(bits, 1)[0])
-            bit_count += 64
-        flips[index] = numerator < _flip_threshold(epsilon, bit_count)
-    return flips
-
-
-@lru_cache(maxsize=32)
-def _flip_threshold(epsilon: float, bit_count: int) -> int:
-    """Return the whole part of 2^bit_count / (1 + e^epsilon), certainly.
-
-    The precision doubles until both ends of the error bound agree; they do, since e^epsilon is irrational.
-    """
-    digits = math.ceil(bit_count * math.log10(2.0)) + 12
-    while True:
-        with localcontext(_context(digits)):
-            power = Decimal(-epsilon).exp()  # Decimal(-epsilon) is exact; negating a Decimal would round it
-            probability = Fraction(power / (1 + power))
-        error = Fraction(1, 10 ** (digits - 2))
-        low, high = ((probability + end) * (1 << bit_count) for end in (-error, error))
-        if math.floor(low) == math.floor(high) or high < 1:
-            return max(0, math.floor(low))
-        digits *= 2

@@ -7,11 +7,9 @@ function of her own row and of public values, never of another user's row.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,10 +17,11 @@ from numpy.typing import NDArray
 
 from hushrec.data.ratings import Ratings
 from hushrec.device import factored, frank_wolfe, holdout, kernels, posterior
-from hushrec.engines.base import Cache, Sums
-from hushrec.privacy.contributions import Block, Floats, add_grams, integer_rows
-from hushrec.privacy.forms import GramQuery, Scale, SumQuery
-from hushrec.release.kinds import KINDS
+from hushrec.device.kinds import KINDS
+from hushrec.device.paths import FactorPath, FrankWolfePath
+from hushrec.engines.base import Cache
+from hushrec.privacy.contributions import Block, Floats
+from hushrec.privacy.forms import GramQuery, SumQuery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ class ItemMoments(SumQuery):
     def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
         weights = kernels.activity_weights(rows.indptr, 0.5)
         centres = np.full(rows.n_items, self.centre)
-        csr = (rows.indptr, rows.indices, rows.values)
+        csr = _row(rows)
         values = kernels.residuals(*csr, centres, self.offset_prior)
         means = kernels.row_means(*csr, centres) / self.half_width
         spread = kernels.row_means(*csr[:2], np.square(values / self.half_width), np.zeros(rows.n_items))
@@ -87,6 +86,23 @@ class ItemMoments(SumQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ItemSums(SumQuery):
+    """Plain sums of values and counts of every item: (value − centre)/half_width and count_weight a rating."""
+
+    name: ClassVar[str] = "item sums"
+    centre: float
+    half_width: float
+    count_weight: float
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        values = (rows.values.astype(np.float64) - self.centre) / self.half_width
+        return Block(entries=values), Block(entries=np.full(rows.n_ratings, self.count_weight))
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        return (n_items,), (n_items,)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResidualGram(GramQuery):
     """Σ e_i e_iᵀ of the rows left after item means and the user's own shrunk offset, items weighted."""
 
@@ -96,41 +112,8 @@ class ResidualGram(GramQuery):
     offset_prior: float = math.inf
 
     def row(self, rows: Ratings, cache: Cache) -> Floats:
-        values = kernels.residuals(rows.indptr, rows.indices, rows.values, self.means, self.offset_prior)
+        values = kernels.residuals(*_row(rows), self.means, self.offset_prior)
         return np.asarray(values * self.item_weights[rows.indices])
-
-
-@dataclass(frozen=True, kw_only=True)
-class FrankWolfePath:
-    """The public past of Frank-Wolfe: t updates that users make on their rows, vectors (t, n), steps, gains (t,)."""
-
-    means: Floats
-    vectors: Floats
-    steps: Floats
-    gains: Floats
-    rules: frank_wolfe.Rules
-
-    def replayed(self, rows: Ratings, cache: Cache) -> tuple[Floats, Floats]:
-        """Her scores Y and the loss's gradient at her entries, (nnz,) each, after all updates."""
-        rounds = len(self.steps)
-        scores, made = np.zeros(rows.n_ratings), 0
-        # Taken out while it is worked on: scores that were left half updated are never met again.
-        key, kept = cache.pop("frank-wolfe", ("", scores))
-        for done in (rounds, rounds - 1):
-            if done >= 0 and key == self.digest(done):
-                scores, made = kept, done
-        csr = (rows.indptr, rows.indices, rows.values)
-        updates = (self.vectors, self.steps, self.gains)
-        gradient = frank_wolfe.gradients(*csr, self.means, *updates, made, scores, self.rules)
-        cache["frank-wolfe"] = (self.digest(rounds), scores)
-        return scores, np.asarray(gradient)
-
-    def digest(self, rounds: int) -> str:
-        """The cache's key of the scores after so many updates: everything public that they were computed from."""
-        found = hashlib.sha256(repr(self.rules).encode())
-        for array in (self.means, self.vectors[:rounds], self.steps[:rounds], self.gains[:rounds]):
-            found.update(np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +123,7 @@ class FrankWolfeGram(FrankWolfePath, GramQuery):
     name: ClassVar[str] = "Frank-Wolfe Gram"
 
     def row(self, rows: Ratings, cache: Cache) -> Floats:
-        return self.replayed(rows, cache)[1]
+        return self.replayed(_row(rows), cache)[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +133,8 @@ class FrankWolfeGap(FrankWolfePath, SumQuery):
     name: ClassVar[str] = "duality gap"
 
     def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
-        scores, _ = self.replayed(rows, cache)
-        terms = frank_wolfe.gap_terms(rows.indptr, rows.indices, rows.values, self.means, scores, self.rules)
+        scores, _ = self.replayed(_row(rows), cache)
+        terms = frank_wolfe.gap_terms(*_row(rows), self.means, scores, self.rules)
         return (Block(dense=terms),)
 
     def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
@@ -171,7 +154,7 @@ class UnexplainedGram(GramQuery):
     rules: frank_wolfe.Rules
 
     def row(self, rows: Ratings, cache: Cache) -> Floats:
-        csr = (rows.indptr, rows.indices, rows.values)
+        csr = _row(rows)
         left = frank_wolfe.unexplained(csr, self.means, self.loadings, self.precision, self.noise, self.rules)
         return np.asarray(left * self.item_weights[rows.indices])
 
@@ -214,6 +197,42 @@ class FactorRegression(SumQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChoiceRegression(SumQuery):
+    """What the choice of items says about users' coordinates: moments of the two, from every user a short vector.
+
+    With x her posterior mean in units of the prior deviations (its first `leading` entries), k how much of them her
+    ratings tell, and f the features of her choice (`device.posterior`), with log(ratings) less `usual_log`: x fᵀ, the
+    lower triangle of f fᵀ, k, x² − k and k².
+    """
+
+    name: ClassVar[str] = "choice regression"
+    means: Floats
+    loadings: Floats
+    precision: Floats
+    noise: Floats
+    leanings: Floats
+    usual_log: float
+    leading: int
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        row, model = (rows.indptr, rows.indices), (self.loadings, self.precision, self.noise)
+        features = posterior.choice_features(*row, self.leanings)
+        features[:, 1] -= self.usual_log * features[:, 0]
+        wanted = slice(self.leading)
+        means = kernels.posterior_means(*row, rows.values - self.means[rows.indices], *model)
+        x = means[:, wanted] * np.sqrt(self.precision[wanted])
+        known = posterior.reliabilities(*row, *model)[:, wanted]
+        across = (x[:, :, None] * features[:, None, :]).reshape(rows.n_users, -1)
+        a, b = np.tril_indices(features.shape[1])
+        among = features[:, a] * features[:, b]
+        return tuple(Block(dense=part) for part in (across, among, known, x**2 - known, known**2))
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        rank, width = self.leading, 2 + self.leanings.shape[1]
+        return (rank * width,), (width * (width + 1) // 2,), (rank,), (rank,), (rank,)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowEnergy(SumQuery):
     """Σ of the users' mean squared deviations from item means and own shrunk offsets, in units of `unit`².
 
@@ -226,7 +245,7 @@ class RowEnergy(SumQuery):
     offset_prior: float
 
     def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
-        errors = kernels.residuals(rows.indptr, rows.indices, rows.values, self.means, self.offset_prior)
+        errors = kernels.residuals(*_row(rows), self.means, self.offset_prior)
         energy = factored.row_energy(rows.indptr, errors / self.unit)
         return (Block(dense=np.minimum(energy, 2.0 * self.bound) - self.bound),)
 
@@ -335,68 +354,6 @@ class ImplicitEquations(SumQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactorPath:
-    """The public past of factored gradient rounds: from it a user can compute her factors U^t anew at any time.
-
-    start: (n, r), of U⁰; path: (t, n, r) V⁰..V^{t−1}; balances: (t, r, r) R⁰..R^{t−1}; steps: (t,); offset_prior:
-    of her own offset, which is taken out first; density, catalogue: see `factored.own_density`; longest: α₁.
-    """
-
-    means: Floats
-    unit: float
-    offset_prior: float
-    start: Floats
-    path: Floats
-    balances: Floats
-    steps: Floats
-    density: float
-    catalogue: float
-    longest: float
-
-    def values(self, rows: Ratings) -> Floats:
-        """Her row without item means and her own offset, (nnz,)."""
-        errors = kernels.residuals(rows.indptr, rows.indices, rows.values, self.means, self.offset_prior)
-        return np.asarray(errors / self.unit)
-
-    def users(self, rows: Ratings, cache: Cache) -> Floats:
-        """U^t (m, r): one step from U^{t−1} where the shard's cache has it, else the whole path again."""
-        row, rounds = (rows.indptr, rows.indices, self.values(rows)), len(self.steps)
-        rules = self.density, self.catalogue, self.longest
-        kept = cache.get(self.now)
-        if kept is not None:
-            return np.asarray(kept)
-        before = cache.get(self.before) if rounds else None
-        if before is not None:
-            last = self.path[-1], self.balances[-1], self.steps[-1]
-            users = factored.next_factors(*row, before, *last, *rules)
-        else:
-            users = factored.replay(*row, self.start, self.path, self.balances, self.steps, *rules)
-        for old in [key for key in cache if key.startswith("factors ")]:
-            del cache[old]
-        cache[self.now] = users
-        return np.asarray(users)
-
-    @cached_property
-    def now(self) -> str:
-        """The cache's key of U^t."""
-        return self._digest(len(self.steps))
-
-    @cached_property
-    def before(self) -> str:
-        """The cache's key of U^{t−1}."""
-        return self._digest(len(self.steps) - 1)
-
-    def _digest(self, rounds: int) -> str:
-        """A digest of everything public that U^rounds is computed from: a stale entry has another key."""
-        found = hashlib.sha256(
-            repr((self.unit, self.offset_prior, self.density, self.catalogue, self.longest)).encode()
-        )
-        for array in (self.means, self.start, self.path[:rounds], self.balances[:rounds], self.steps[:rounds]):
-            found.update(np.ascontiguousarray(array).tobytes())
-        return f"factors {found.hexdigest()}"
-
-
-@dataclass(frozen=True, kw_only=True)
 class FactorGram(GramQuery):
     """Σ U_i U_iᵀ of the users' factors after the rounds of `past`, each cut to norm `bound`."""
 
@@ -404,25 +361,15 @@ class FactorGram(GramQuery):
     past: FactorPath
 
     def row(self, rows: Ratings, cache: Cache) -> Floats:
-        return self.past.users(rows, cache).ravel()
+        return self.past.users(_row(rows), cache).ravel()
 
-    def zeros(self, n_items: int, dtype: Any) -> Sums:
-        return (np.zeros((self.rank, self.rank), dtype=dtype),)
+    def size(self, n_items: int) -> int:
+        return self.past.rank
 
-    def coordinates(self, n_items: int) -> int:
-        return self.rank * (self.rank + 1) // 2
-
-    def add(self, rows: Ratings, cache: Cache, scale: Scale, into: Sums) -> None:
-        factors = self.row(rows, cache)
-        indptr = np.arange(rows.n_users + 1, dtype=np.int64) * self.rank
-        positions = np.tile(np.arange(self.rank, dtype=np.int32), rows.n_users)
-        units = integer_rows(indptr, positions, self.rank, factors, self.bound, scale.units)
-        add_grams(indptr, positions, units, into[0])
-
-    @property
-    def rank(self) -> int:
-        """How many factors."""
-        return self.past.start.shape[1]
+    def table(self, rows: Ratings, cache: Cache) -> tuple[NDArray[Any], NDArray[np.int32], int, Floats]:
+        rank, users = self.past.rank, rows.n_users
+        positions = np.tile(np.arange(rank, dtype=np.int32), users)
+        return np.arange(users + 1, dtype=np.int64) * rank, positions, rank, self.row(rows, cache)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -435,8 +382,8 @@ class FactorGradient(SumQuery):
     row_bound: float
 
     def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
-        users = self.past.users(rows, cache)
-        row = rows.indptr, rows.indices, self.past.values(rows)
+        users = self.past.users(_row(rows), cache)
+        row = rows.indptr, rows.indices, self.past.values(_row(rows))
         return (Block(entries=factored.row_errors(*row, users, self.loadings, self.row_bound), dense=users),)
 
     def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
@@ -459,7 +406,7 @@ class CleansedGram(GramQuery):
         weights = kernels.activity_weights(rows.indptr, 0.5)
         if self.clamp is None:
             return weights
-        left = kernels.residuals(rows.indptr, rows.indices, rows.values, self.means, self.offset_prior)
+        left = kernels.residuals(*_row(rows), self.means, self.offset_prior)
         return np.asarray(np.clip(left, -self.clamp, self.clamp) * weights)
 
 
@@ -472,7 +419,7 @@ class HoldOut:
 
     def mask(self, rows: Ratings) -> NDArray[np.bool_]:
         """Which ratings (nnz,) are held out; whether one is depends on her own row alone."""
-        return np.asarray(holdout.held_out(rows.indptr, rows.indices, rows.values, self.salt, self.share))
+        return np.asarray(holdout.held_out(*_row(rows), self.salt, self.share))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -505,6 +452,11 @@ class HeldOutErrors(SumQuery):
 
     def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
         return ((2,),)
+
+
+def _row(rows: Ratings) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """The three arrays that the user half takes."""
+    return rows.indptr, rows.indices, rows.values
 
 
 def _part(rows: Ratings, mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:

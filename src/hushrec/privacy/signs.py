@@ -27,8 +27,9 @@ from hushrec.data.ratings import Ratings
 from hushrec.engines.base import Sums
 from hushrec.errors import ConfigError
 from hushrec.privacy.accounting import Budget, LedgerEntry, NonPrivate, gaussian_scale, laplace_scale
+from hushrec.privacy.coins import randomized_response
 from hushrec.privacy.contributions import Floats
-from hushrec.privacy.noise import BitSource, randomized_response, rounded_gaussian, rounded_laplace
+from hushrec.privacy.noise import BitSource, rounded_gaussian, rounded_laplace
 
 Noise = Literal["laplace", "gaussian"]
 Trust = Literal["central", "local"]
@@ -61,8 +62,11 @@ class RatingQuery(ABC):
         """The value of one grid unit, in which the entry's sensitivity and scale are."""
         return 1.0
 
-    def check(self, ratings: Ratings) -> None:
-        """Refuse ratings whose signs were flipped before: noise on top of it would be taken for the ratings."""
+    def check(self, ratings: Ratings, entry: LedgerEntry) -> None:
+        """Refuse, before anything is spent, ratings that the question does not fit, from what is public of them.
+
+        Here: those whose signs were flipped before. Noise on top of it would be taken for the ratings.
+        """
         if ratings.randomized is not None:
             raise ConfigError('These ratings were randomized already: fit them with mechanism="input" and '
                               "already_randomized=True.")  # fmt: skip
@@ -120,8 +124,8 @@ class SignQuery(RatingQuery):
     threshold: float
 
     def signs(self, ratings: Ratings) -> NDArray[np.bool_]:
-        """Yes or no, (n,): the only look at the values."""
-        return np.asarray(ratings.values.astype(np.float64) > self.threshold)
+        """Yes or no, (n,): the only look at the values. As 32-bit numbers, which is how they are kept."""
+        return np.asarray(ratings.values > np.float32(self.threshold))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,14 +151,25 @@ class FlippedSigns(SignQuery):
 class RandomizedBefore(FlippedSigns):
     """Signs that were flipped on the users' own devices: nothing is added here, and the price was paid there."""
 
+    name: ClassVar[str] = "flipped on devices"
+
     def answer(self, ratings: Ratings, entry: LedgerEntry, bits: BitSource) -> Sums:
-        if ratings.randomized != entry.sensitivity:
-            raise ConfigError("The ratings were randomized at another epsilon than the budget's.")
         return (self.signs(ratings).astype(np.float64),)
 
-    def check(self, ratings: Ratings) -> None:
-        if ratings.randomized is None:
+    def check(self, ratings: Ratings, entry: LedgerEntry) -> None:
+        known = ratings.randomized
+        if known is None:
             raise ConfigError("These ratings carry no mark of 'hushrec randomize': they were not randomized before.")
+        if known != entry.sensitivity:
+            raise ConfigError(
+                f"The ratings were randomized at another epsilon than the budget's: it must be {known!r}, with "
+                f'unit="rating".'
+            )
+        if ratings.threshold is not None and ratings.threshold != self.threshold:
+            raise ConfigError(
+                f"threshold is {self.threshold!r}, but the ratings became yes and no at {ratings.threshold!r} on the "
+                "users' devices: leave it out."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from hushrec.privacy.accounting import Guarantee, Ledger, LedgerEntry
+from hushrec.privacy.accounting import Ledger, LedgerEntry
+from hushrec.privacy.guarantee import Guarantee
 from hushrec.privacy.meaning import (
     AttackSuccess,
     attack_success,
@@ -265,7 +266,7 @@ def _ledger_lines(promise: Guarantee) -> Iterator[str]:
     if not promise.ledger.entries:
         yield "  (empty)"
         return
-    table = [COLUMNS, *(_line(group, promise.delta) for group in _runs(promise.ledger))]
+    table = [COLUMNS, *(_line(group, promise) for group in _runs(promise.ledger))]
     widths = [max(len(row[column]) for row in table) for column in range(len(COLUMNS))]
     for row in table:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -283,23 +284,30 @@ def _runs(ledger: Ledger) -> Iterator[tuple[LedgerEntry, ...]]:
         yield tuple(group)
 
 
-def _line(group: tuple[LedgerEntry, ...], delta: float) -> tuple[str, ...]:
+def _line(group: tuple[LedgerEntry, ...], promise: Guarantee) -> tuple[str, ...]:
     first = group[0]
     ratio = first.scale / first.sensitivity if first.sensitivity else 0.0
     names = first.name if len(group) == 1 else f"{first.name} … {group[-1].name} ({len(group)})"
-    alone = Ledger((first,)).epsilon(delta)
+    alone = Ledger((first,)).epsilon(promise.delta)
     if first.selection:
         law = f"mean {first.sensitivity:g}, shape {first.scale:g}"
         return _short(names, 26), _short(first.bound, 44), "best of runs", law, "–", "–", "–"
     return (
         _short(names, 26),
         _short(first.bound.partition(",")[0], 22),
-        first.mechanism.replace("randomized-response", "flips") if first.scale else "none",
+        _noise(first, promise),
         f"{first.coordinates:,}",
-        f"{ratio:.4g}",
+        f"{ratio:.4g}" if first.scale or promise.epsilon is not None else "–",
         f"{first.mu:.4g}" if first.mechanism == "gaussian" else "–",
         f"{alone:.4g}",
     )
+
+
+def _noise(entry: LedgerEntry, promise: Guarantee) -> str:
+    """The law of the noise; where nothing is proved, noise of scale 0 is noise that has no price, inside a fit."""
+    if entry.scale:
+        return entry.mechanism.replace("randomized-response", "flips")
+    return "none" if promise.epsilon is not None else f"{entry.mechanism} inside"
 
 
 def _short(words: str, most: int) -> str:

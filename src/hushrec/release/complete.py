@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrec import require
 from hushrec.device import kernels
+from hushrec.device.kinds import KINDS, Rows
 from hushrec.errors import ConfigError, DataError, ReleaseError
-from hushrec.release.kinds import KINDS, Rows
 
 if TYPE_CHECKING:
     from hushrec.release.file import Release
@@ -46,8 +47,7 @@ def recommend(
     unknown: str,
 ) -> list[tuple[Any, float]]:
     """The `top` best items that are not among the rated ones; ties go to the earlier item."""
-    if top < 1:
-        raise ConfigError(f"top must be at least 1, not {top}.")
+    require.whole("top", top, 1)
     scores = complete(release, items, values, unknown=unknown)
     scores[own_row(release, items, values, unknown)[1]] = -np.inf
     best = np.argsort(-scores, kind="stable")[:top]

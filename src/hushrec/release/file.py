@@ -13,15 +13,17 @@ import struct
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrec import require
+from hushrec.device.kinds import KINDS
 from hushrec.errors import DataError, ReleaseError
-from hushrec.privacy.accounting import Guarantee
-from hushrec.release.kinds import KINDS
+from hushrec.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +34,9 @@ LARGEST_FILE = 4 * 2**30
 LARGEST_HEADER = 256 * 2**20
 MOST_ITEMS = 20_000_000
 LARGEST_RANK = 65_536
+LONGEST_TEXT, MOST_TEXTS = 2_000, 100  # a remark or a setting, and how many of them: no room for a table
+LONGEST_TUPLE = 16
+FIELDS = ("version", "kind", "settings", "items", "value_range", "guarantee", "solver", "notes")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,7 +106,8 @@ class Release:
     ) -> NDArray[np.float64]:
         """The posterior predictive standard deviation (n,) of her rating of every item, from one user's own ratings.
 
-        Only for releases of kind "gaussian". **Guarantee**: runs on the user's own device; nothing is sent.
+        Only for releases of kind "gaussian" or "choosing". **Guarantee**: runs on the user's own device; nothing is
+        sent.
         """
         from hushrec.release.uncertainty import deviations
 
@@ -117,7 +123,8 @@ class Release:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Prediction intervals (low, high), each (n,), that hold her rating of an item with probability `level`.
 
-        Only for releases of kind "gaussian". **Guarantee**: runs on the user's own device; nothing is sent.
+        Only for releases of kind "gaussian" or "choosing". **Guarantee**: runs on the user's own device; nothing is
+        sent.
         """
         from hushrec.release.uncertainty import intervals
 
@@ -134,7 +141,7 @@ class Release:
         """The id of the item whose rating would lower the summed variance of all her predictions the most.
 
         candidates: ids of items she could rate (None: all she has not rated). Ties go to the earlier item. Only for
-        releases of kind "gaussian". **Guarantee**: runs on the user's own device; nothing is sent.
+        releases of kind "gaussian" or "choosing". **Guarantee**: runs on the user's own device; nothing is sent.
         """
         from hushrec.release.uncertainty import ask_next
 
@@ -164,12 +171,12 @@ class Release:
             return cls(
                 kind=_typed(header, "kind", str),
                 arrays=arrays,
-                settings={key: float(value) for key, value in _typed(header, "settings", dict).items()},
+                settings={key: _number(value) for key, value in _typed(header, "settings", dict).items()},
                 items=_items(header),
                 value_range=_pair(header),
                 guarantee=Guarantee.from_dict(_typed(header, "guarantee", dict)),
                 solver=_typed(header, "solver", dict),
-                notes=tuple(str(note) for note in _typed(header, "notes", list)),
+                notes=tuple(_typed(header, "notes", list)),
             )
         except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as problem:
             if isinstance(problem, ReleaseError):
@@ -226,8 +233,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         arrays = load(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, struct.error, AttributeError):
         raise ReleaseError(f"{path} is not a release file, or it is damaged.") from None
-    if not isinstance(header, dict) or header.get("version") != VERSION:
+    if not isinstance(header, dict) or type(header.get("version")) is not int or header["version"] != VERSION:
         raise ReleaseError(f"{path} has a format version that this Hushrec does not read.")
+    if set(header) != set(FIELDS):
+        raise ReleaseError(f"{path} does not have exactly the header fields of a release.")
     return header, arrays
 
 
@@ -249,7 +258,7 @@ def _metadata(content: bytes) -> dict[str, str]:
     if length > min(LARGEST_HEADER, len(content) - 8):
         raise ValueError("header longer than the file")
     metadata = json.loads(content[8 : 8 + length])["__metadata__"]
-    if not isinstance(metadata, dict):
+    if not isinstance(metadata, dict) or set(metadata) != {FORMAT}:
         raise TypeError("metadata")
     return metadata
 
@@ -261,9 +270,15 @@ def _typed(header: dict[str, Any], key: str, kind: type) -> Any:
     return value
 
 
+def _number(value: Any) -> float:
+    if not require.is_number(value):
+        raise ReleaseError("A setting of the release is not a number.")
+    return float(value)
+
+
 def _pair(header: dict[str, Any]) -> tuple[float, float]:
     low, high = _typed(header, "value_range", list)
-    return float(low), float(high)
+    return _number(low), _number(high)
 
 
 def _items(header: dict[str, Any]) -> NDArray[Any]:
@@ -287,9 +302,8 @@ def _check_model(release: Release) -> None:
     kind = KINDS[release.kind]
     if len(np.unique(release.items)) != release.n_items:
         raise ReleaseError("The release names an item twice.")
-    promised = release.guarantee.epsilon
-    if promised is not None and release.guarantee.spent > promised * (1 + 1e-9):
-        raise ReleaseError("The release promises a smaller epsilon than its own ledger adds up to.")
+    _check_promise(release.guarantee)
+    _check_words(release)
     low, high = release.value_range
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ReleaseError("The release's value range must be two finite numbers, the lowest first.")
@@ -305,6 +319,35 @@ def _check_model(release: Release) -> None:
     for name in kind.positive:
         if bool((release.arrays[name] <= 0).any()):
             raise ReleaseError(f"The release's array {name!r} must be positive.")
+
+
+def _check_promise(guarantee: Guarantee) -> None:
+    promised = guarantee.epsilon
+    if promised is not None and guarantee.spent > promised * (1 + 1e-9):
+        raise ReleaseError("The release promises a smaller epsilon than its own ledger adds up to.")
+    if promised is not None and math.isfinite(promised) and not len(guarantee.ledger):
+        raise ReleaseError("The release promises an epsilon, and its ledger shows nothing that was released for it.")
+
+
+def _check_words(release: Release) -> None:
+    """What is free text, or a setting of any solver: small and flat, so that a user's row has no place in it."""
+    promise = release.guarantee
+    several = (release.notes, promise.assumptions, promise.claims, tuple(release.solver))
+    ledger = [word for entry in promise.ledger for word in (entry.name, entry.bound)]
+    if max(map(len, several)) > MOST_TEXTS:
+        raise ReleaseError(f"The release has more than {MOST_TEXTS} remarks or settings.")
+    if not all(type(word) is str and len(word) <= LONGEST_TEXT for word in chain(*several, ledger, [promise.why_void])):
+        raise ReleaseError(f"A remark of the release is no text of at most {LONGEST_TEXT} characters.")
+    for value in release.solver.values():
+        parts = value if type(value) in (tuple, list) else (value,)
+        if len(parts) > LONGEST_TUPLE or not all(map(_is_scalar, parts)):
+            raise ReleaseError("A setting of the release's solver is more than a number, a word or a few of them.")
+
+
+def _is_scalar(value: Any) -> bool:
+    if type(value) is str:
+        return len(value) <= LONGEST_TEXT
+    return value is None or type(value) in (bool, int) or (type(value) is float and math.isfinite(value))
 
 
 def _check_array(name: str, array: NDArray[Any], shape: tuple[str, ...], sizes: dict[str, int]) -> None:

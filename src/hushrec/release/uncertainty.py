@@ -1,7 +1,7 @@
 """How sure a user's device can be of its predictions, and what to ask her next: from her own ratings alone.
 
-Only releases with a posterior (kind "gaussian") know how sure they are. A user's own scale of the variances is
-inferred with her coordinates (see `device.uncertainty`), so a rating is Student-t about its prediction.
+Only releases with a posterior (kinds "gaussian" and "choosing") know how sure they are. A user's own scale of the
+variances is inferred with her coordinates (see `device.uncertainty`), so a rating is Student-t about its prediction.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from hushrec.device import kernels, uncertainty
+from hushrec.device.kinds import Rows, surprises
 from hushrec.errors import ConfigError, DataError
 from hushrec.release.complete import coordinates, find_items, own_row
-from hushrec.release.kinds import Rows
 
 if TYPE_CHECKING:
     from hushrec.release.file import Release
@@ -31,8 +31,9 @@ DOUBT = 8.0  # how many ratings the belief is worth that a user's ratings scatte
 def deviations_at(release: Release, rows: Rows, wanted: Entries) -> tuple[Floats, Floats]:
     """Scale and degrees of freedom (nnz,) of the Student-t of a rating at every wanted entry, rows of many users."""
     model = _posterior(release)
-    indptr, indices, values = rows
-    scales = uncertainty.own_scales(indptr, indices, values - release.arrays["means"][indices], *model, DOUBT)
+    indptr, indices, _ = rows
+    _, deviations = surprises(release.arrays, rows)
+    scales = uncertainty.own_scales(indptr, indices, deviations, *model, DOUBT)
     spreads = uncertainty.spreads_at(indptr, indices, *wanted, *model)
     repeats = np.diff(wanted[0])
     variances = np.repeat(scales, repeats) * (spreads + model[2][wanted[1]])
@@ -107,7 +108,7 @@ def _everything(release: Release) -> Entries:
 
 def _posterior(release: Release) -> tuple[Floats, Floats, Floats]:
     """Loadings, precision and noise of a release that has them."""
-    if release.kind != "gaussian":
+    if release.kind not in ("gaussian", "choosing"):
         raise ConfigError(
             "Uncertainty needs a release with a posterior (kind 'gaussian', such as the solver Posterior's), "
             f"not one of kind {release.kind!r}."

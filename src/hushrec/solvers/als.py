@@ -20,12 +20,12 @@ from typing import Literal
 
 import numpy as np
 
-from hushrec.errors import ConfigError
 from hushrec.privacy.curator import Curator
 from hushrec.privacy.queries import NormalEquations
+from hushrec.solvers import checks
 from hushrec.solvers.als_implicit import solve_implicit
 from hushrec.solvers.base import Floats, Model
-from hushrec.solvers.beginnings import POPULARITY_POWER, Beginning, begin, gram_loadings
+from hushrec.solvers.beginnings import NO_FACTORS, POPULARITY_POWER, Beginning, begin, fall_back, gram_loadings
 from hushrec.solvers.normal_equations import Equations, posterior, regularised, solve, square
 
 BOUND = 0.01  # below any real contribution, so that every user counts alike; in units of a mean squared deviation
@@ -62,7 +62,8 @@ class ALS:
     posterior mean. bound: of a user's whole contribution. start_seed: of the random start, public.
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove), "means" or
-    "counts", "scale", "gram" and "round 1", "round 2", ..., each in the ledger.
+    "counts", "scale", "gram" and "round 1", "round 2", ..., each in the ledger; where nothing stands out of the
+    Gram's noise, "more means" or "more counts" in place of the rounds.
 
     >>> ALS(weights="tail").rounds is None
     True
@@ -86,25 +87,10 @@ class ALS:
     start_seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("method", ("explicit", "implicit")),
-            ("weights", ("adaptive", "uniform", "tail")),
-            ("start", ("gram", "random")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
-        for name, least in (("tail", 1), ("rank", 1), ("rounds", 1), ("head", 2), ("start_seed", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(f"{name} must be at least {least}, not {value}.")
-        for name in ("unobserved", "offset_prior", "ridge", "bound"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ConfigError(f"{name} must be a positive number, not {value}.")
-        for name in ("start_share", "means_share"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise ConfigError(f"{name} must be above 0 and below 1, not {value}.")
+        checks.choices(self)
+        checks.whole(self, tail=1, rank=1, rounds=1, head=2, start_seed=0)
+        checks.number(self, "unobserved", "offset_prior", "ridge", "bound")
+        checks.share(self, "start_share", "means_share")
 
     def solve(self, curator: Curator) -> Model:
         """Means or counts, a start, then rounds of noisy normal equations."""
@@ -112,11 +98,12 @@ class ALS:
             return solve_implicit(self, curator)
         begun = begin(curator, centre=self.centre, share=self.means_share, offset_prior=self.offset_prior)
         state = self._after_gram(curator, begun) if self.start == "gram" else self._at_random(curator)
+        if state.loadings.shape[1] == 0:
+            return fall_back(curator, begun, NO_FACTORS)
         rounds = self.rounds or (GRAM_ROUNDS if self.start == "gram" else RANDOM_ROUNDS)
-        if state.loadings.shape[1]:
-            share = curator.left() / rounds
-            for number in range(1, rounds + 1):
-                state = self.round(curator, begun, state, f"round {number}", share)
+        share = curator.left() / rounds
+        for number in range(1, rounds + 1):
+            state = self.round(curator, begun, state, f"round {number}", share)
         return begun.model(state.loadings, state.noise)
 
     def _at_random(self, curator: Curator) -> State:

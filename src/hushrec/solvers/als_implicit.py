@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushrec.privacy.curator import Curator
+from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import CooccurrenceGram, ImplicitEquations
 from hushrec.solvers.base import Floats, Model
-from hushrec.solvers.beginnings import COUNTS_SHARE, USERS_SHARE, learn_counts
+from hushrec.solvers.beginnings import COUNTS_SHARE, LEAST_SHARE, USERS_SHARE, ask_counts, counts_from, together
 from hushrec.solvers.normal_equations import Equations, posterior, regularised, solve, square
 from hushrec.solvers.spectrum import denoise
 from hushrec.solvers.svd import most_popular, spread_out
@@ -40,10 +40,11 @@ POPULARITY = "No structure stood out of the noise: scores are popularity alone."
 def solve_implicit(solver: ALS, curator: Curator) -> Model:
     """Noisy counts, a start, then rounds of noisy normal equations with the global Gram."""
     users = curator.count_users(USERS_SHARE)
-    counts = learn_counts(curator, users, solver.means_share or COUNTS_SHARE)
+    answer = ask_counts(curator, "counts", solver.means_share or COUNTS_SHARE)
+    counts = counts_from(answer, curator, users)
     loadings = _after_gram(solver, curator, counts) if solver.start == "gram" else _at_random(solver, curator)
     if loadings.shape[1] == 0:
-        return _model(solver, np.zeros((len(counts), 1)), counts / counts.max(), (POPULARITY,))
+        return _popularity(solver, curator, answer, users)
     spread = np.full(loadings.shape[1], 1.0 / loadings.shape[1])
     rounds = solver.rounds or ROUNDS
     share = curator.left() / rounds
@@ -51,6 +52,14 @@ def solve_implicit(solver: ALS, curator: Curator) -> Model:
         curator.plan({f"round {number}": share})
         loadings, spread = _round(solver, curator, f"round {number}", loadings, spread, counts, users)
     return _model(solver, loadings, np.zeros(len(counts)), ())
+
+
+def _popularity(solver: ALS, curator: Curator, answer: Noisy, users: float) -> Model:
+    """Scores by popularity alone; what is left of the budget sharpens the counts."""
+    if curator.budget.private and curator.left() > LEAST_SHARE:
+        answer = together(answer, ask_counts(curator, "more counts", curator.left()))
+    counts = counts_from(answer, curator, users)
+    return _model(solver, np.zeros((len(counts), 1)), counts / counts.max(), (POPULARITY,))
 
 
 def _model(solver: ALS, loadings: Floats, means: Floats, notes: tuple[str, ...]) -> Model:

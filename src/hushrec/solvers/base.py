@@ -17,7 +17,7 @@ Positions = NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """Public parameters of one of the kinds in `release.kinds`, with remarks for the privacy card."""
+    """Public parameters of one of the kinds in `device.kinds`, with remarks for the privacy card."""
 
     kind: str
     arrays: Mapping[str, Floats]

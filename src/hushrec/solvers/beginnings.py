@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushrec.privacy.curator import Curator
+from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import ItemCounts, RowEnergy
 from hushrec.solvers.base import Floats, Model
-from hushrec.solvers.means import ItemMeans, expected_weight, learn_means, means_share, popularity
+from hushrec.solvers.means import ItemMeans, ask_moments, expected_weight, means_from, means_share, popularity
 from hushrec.solvers.svd import head_model, head_weights, most_popular, with_offset
 
 USERS_SHARE = 0.002
 COUNTS_SHARE = 0.05
 SCALE_SHARE = 0.01
+LEAST_SHARE = 1e-6  # of the budget: with less, asking again would tell nothing
 LEAST_ENERGY = 0.003  # of half the value range, squared
 POPULARITY_POWER = 0.25
 NO_OFFSET = 1e15  # ratings of doubt: an own offset that is always zero, as a finite number for the release
-NO_FACTORS = "No structure stood out of the noise: predictions are item means and user offsets."
+NO_FACTORS = "No structure stood out of the noise"
 
 
 @dataclass(frozen=True)
 class Beginning:
     """users: (noisy) number; items: means and weights (n,); unit: root of the mean squared deviation.
 
-    offset_prior: ratings of doubt in a user's own offset; `NO_OFFSET` where she has none.
+    offset_prior: ratings of doubt in a user's own offset; `NO_OFFSET` where she has none. moments: the answer that
+    item means come from, None where they are no answer but the middle of the value range.
     """
 
     users: float
     items: ItemMeans
     unit: float
     offset_prior: float
+    moments: Noisy | None
 
     @property
     def own(self) -> int:
@@ -47,17 +50,17 @@ class Beginning:
         """Prior precision of all coordinates of a user whose factors have unit variance."""
         return np.concatenate(([self.offset_prior] * self.own, np.ones(rank)))
 
-    def model(self, factors: Floats, noise: float, notes: tuple[str, ...] = ()) -> Model:
+    def model(self, factors: Floats, noise: float, claims: tuple[str, ...] = (), notes: tuple[str, ...] = ()) -> Model:
         """The Gaussian model with these loadings (n, r): every user's own ridge regression is its readout."""
         if factors.shape[1] == 0:
-            factors, notes = np.zeros((len(factors), 1)), (*notes, NO_FACTORS)
+            factors = np.zeros((len(factors), 1))
         arrays = {
             "means": self.items.means,
             "loadings": self.loadings(factors),
             "precision": self.precision(factors.shape[1]),
             "noise": np.full(len(factors), noise),
         }
-        return Model(kind="gaussian", arrays=arrays, notes=notes)
+        return Model(kind="gaussian", arrays=arrays, notes=notes, claims=claims)
 
 
 def begin(curator: Curator, *, centre: bool, share: float | None, offset_prior: float) -> Beginning:
@@ -66,26 +69,54 @@ def begin(curator: Curator, *, centre: bool, share: float | None, offset_prior: 
     Where `centre` is false, deviations are from the middle of the value range, and users have no offset.
     **Guarantee**: releases "users" (add-remove only) and "means", or "users", "counts" and "scale".
     """
-    users = curator.count_users(USERS_SHARE)
+    users, moments = curator.count_users(USERS_SHARE), None
     if centre:
-        items = learn_means(curator, users, share or means_share(curator.shape, users, curator.budget.mu))
+        share = share or means_share(curator.shape, users, curator.budget.mu)
+        moments = ask_moments(curator, "means", share)
+        items = means_from(moments, curator.shape, users)
     else:
         offset_prior = NO_OFFSET
         low, high = curator.shape.value_range
         middle = np.full(curator.shape.items, (low + high) / 2)
-        counts = learn_counts(curator, users, share or COUNTS_SHARE)
+        counts = counts_from(ask_counts(curator, "counts", share or COUNTS_SHARE), curator, users)
         items = ItemMeans(middle, counts, learn_energy(curator, users, middle))
-    return Beginning(users, items, math.sqrt(items.residual), offset_prior)
+    return Beginning(users, items, math.sqrt(items.residual), offset_prior, moments)
 
 
-def learn_counts(curator: Curator, users: float, share: float) -> Floats:
-    """Noisy Σ over raters of 1/√(her ratings) for every item (n,), positive.
+def fall_back(curator: Curator, begun: Beginning, why: str, claims: tuple[str, ...] = ()) -> Model:
+    """Predictions without factors, and a note that says why; what is left of the budget sharpens the item means.
 
-    **Guarantee**: one release, "counts".
+    **Guarantee**: one more release, "more means", where item means were asked for before and noise was added.
     """
-    curator.plan({"counts": share})
-    answer = curator.release("counts", ItemCounts())
-    return popularity(answer.parts[0], answer.sigma, expected_weight(users, curator.shape.items))
+    nothing = np.zeros((curator.shape.items, 0))
+    if begun.moments is None:
+        note = f"{why}: predictions are the middle of the value range, and what was left of the budget is unspent."
+        return begun.model(nothing, 1.0, claims, (note,))
+    if curator.budget.private and curator.left() > LEAST_SHARE:
+        moments = together(begun.moments, ask_moments(curator, "more means", curator.left()))
+        begun = replace(begun, items=means_from(moments, curator.shape, begun.users))
+    return begun.model(nothing, 1.0, claims, (f"{why}: predictions are item means and user offsets.",))
+
+
+def together(first: Noisy, second: Noisy) -> Noisy:
+    """Two noisy answers to one question as one: the mean that weighs each by its precision. Post-processing."""
+    weight = second.sigma**2 / (first.sigma**2 + second.sigma**2)
+    parts = tuple(weight * one + (1.0 - weight) * other for one, other in zip(first.parts, second.parts, strict=True))
+    return Noisy(parts, first.sigma * math.sqrt(weight))
+
+
+def ask_counts(curator: Curator, label: str, share: float) -> Noisy:
+    """Noisy weighted counts of the items with this share of the budget.
+
+    **Guarantee**: one release, with this label.
+    """
+    curator.plan({label: share})
+    return curator.release(label, ItemCounts())
+
+
+def counts_from(answer: Noisy, curator: Curator, users: float) -> Floats:
+    """Positive counts from noisy ones, shrunk against their noise."""
+    return popularity(answer.parts[0], answer.sigma, expected_weight(users, curator.shape.items))[0]
 
 
 def learn_energy(curator: Curator, users: float, means: Floats) -> float:

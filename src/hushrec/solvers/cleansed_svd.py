@@ -20,9 +20,9 @@ from typing import Literal
 
 import numpy as np
 
-from hushrec.errors import ConfigError
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import CleansedGram
+from hushrec.solvers import checks
 from hushrec.solvers.base import Floats, Model
 from hushrec.solvers.means import learn_means, means_share
 from hushrec.solvers.svd import LEAST_NOISE, USERS_SHARE, gaussian_model, ridge_model
@@ -55,15 +55,9 @@ class CleansedSVD:
     ratings_per_user: int = 80
 
     def __post_init__(self) -> None:
-        if self.noise not in ("exact", "paper"):
-            raise ConfigError(f"noise must be 'exact' or 'paper', not {self.noise!r}.")
-        for name in ("rank", "ratings_per_user"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        for name in ("clamp", "shrinkage", "offset_prior"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ConfigError(f"{name} must be a positive number, not {value}.")
+        checks.choices(self)
+        checks.whole(self, rank=1, ratings_per_user=1)
+        checks.number(self, "clamp", "shrinkage", "offset_prior")
 
     def solve(self, curator: Curator) -> Model:
         """Means, then covariance and weights, then the cleaned covariance's factors."""

@@ -1,35 +1,34 @@
-"""The public side of DPLMC's rounds: bounds, shares of the budget, the start, and what noise to expect.
+"""The public side of DPLMC's rounds: bounds, the start, what users replay, and what noise to expect.
 
 Everything is in units of the root mean squared deviation, so that a matrix of the public shape has ‖X‖_F = √(mn)
 and r equal singular values of `scale` = √(mn/r). Balanced factors then have rows of norm √(r·scale/m) in U and
 √(r·scale/n) in V: the bounds α₁, α₂ are multiples of these, and G is a multiple of √(pn), a user's row.
+What the releases cost is in `dplmc_noise.py`.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushrec.errors import ConfigError
 from hushrec.privacy.curator import Curator
-from hushrec.privacy.queries import ResidualGram
+from hushrec.privacy.queries import FactorPath, ResidualGram
 from hushrec.solvers.base import Floats
 from hushrec.solvers.beginnings import Beginning, gram_loadings
+from hushrec.solvers.dplmc_noise import PaperNoise, Shares, exact_shares, number_of_rounds, paper_noise
 
 if TYPE_CHECKING:
     from hushrec.solvers.factored_gradient import FactoredGradient
 
-GRAM_ROUNDS, RANDOM_ROUNDS = 15, 40
-BALANCE_NOISE = 0.2  # of `scale`: noise of R that the rounds do not feel
 EVERY_ITEM = 1e15  # a catalogue so large that no user's own density passes the public one
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Public constants of the rounds; shares are of μ² for each round, sigmas what they will add in these units."""
+    """Public constants of the rounds; gradient_sigma: the noise of Q in these units; paper: None for exact noise."""
 
     rounds: int
     scale: float
@@ -39,12 +38,14 @@ class Plan:
     longest_user: float
     longest_item: float
     longest_row: float
-    balance_share: float
-    gradient_share: float
-    start_share: float
+    shares: Shares
     gradient_sigma: float
     step: float
-    claims: tuple[str, ...]
+    paper: PaperNoise | None
+
+    def claims(self, *, rounds: bool) -> tuple[str, ...]:
+        """What the paper claims for its noise, and the price of it; rounds: whether any were run."""
+        return () if self.paper is None else self.paper.claims(rounds=rounds)
 
 
 @dataclass(frozen=True)
@@ -89,123 +90,78 @@ def next_variance(variance: float, step: float, sigma: float, plan: Plan) -> flo
     return (1.0 - step * plan.scale / 2.0) ** 2 * variance + (step / plan.density * sigma) ** 2
 
 
-def predicted_noise(plan: Plan, first: Start) -> float:
+def predicted_noise(plan: Plan) -> float:
     """Variance of the noise in V after all rounds, relative to V itself, from public values alone."""
     variance = 0.0
     for _ in range(plan.rounds):
         variance = next_variance(variance, plan.step / plan.scale, plan.gradient_sigma, plan)
-    return variance * len(first.loadings) / plan.scale
+    return variance * len(plan.item_densities) / plan.scale
 
 
 def make_plan(solver: FactoredGradient, curator: Curator, begun: Beginning, density: float) -> Plan:
-    """Bounds and shares from public values and noisy counts."""
+    """Bounds, shares and noise from public values and noisy counts."""
     items = curator.shape.items
     rank = min(solver.rank, items)
     scale = math.sqrt(begun.users * items / rank)
-    rounds = solver.rounds or (RANDOM_ROUNDS if solver.begin_with == "random" else GRAM_ROUNDS)
+    longest_user = solver.user_bound * math.sqrt(rank * scale / begun.users)
+    longest_row = solver.row_bound * math.sqrt(density * items)
+    paper = paper_noise(solver, curator, density, curator.left())
+    if paper is None:
+        shares, sigma = exact_shares(solver, curator, scale, longest_user, longest_row)
+    else:
+        shares, sigma = paper.shares(solver.begin_with), paper.nu_gradient * longest_user * longest_row
     popular = begun.items.weights / begun.items.weights.mean() if solver.centre else np.ones(items)
-    plan = Plan(
-        rounds=rounds,
+    return Plan(
+        rounds=number_of_rounds(solver),
         scale=scale,
         density=density,
         catalogue=float(items) if solver.own_density else EVERY_ITEM,
         item_densities=density * np.maximum(popular, 1.0),
-        longest_user=solver.user_bound * math.sqrt(rank * scale / begun.users),
+        longest_user=longest_user,
         longest_item=solver.item_bound * math.sqrt(rank * scale / items),
-        longest_row=solver.row_bound * math.sqrt(density * items),
-        balance_share=0.0,
-        gradient_share=0.0,
-        start_share=0.0,
-        gradient_sigma=0.0,
-        step=solver.step,
-        claims=(),
-    )
-    return _paper_shares(solver, curator, plan) if solver.noise == "paper" else _exact_shares(solver, curator, plan)
-
-
-def _exact_shares(solver: FactoredGradient, curator: Curator, plan: Plan) -> Plan:
-    left, mu = curator.left(), curator.budget.mu
-    first = 0.0 if solver.begin_with == "random" else left * solver.start_share
-    each = (left - first) / plan.rounds
-    replaced = curator.budget.relation == "replace-one"
-    omega = solver.balance_share
-    if omega is None:
-        sensitivity = plan.longest_user**2 * (math.sqrt(2.0) if replaced else 1.0)
-        wanted = sensitivity / (mu * math.sqrt(each)) / (BALANCE_NOISE * plan.scale)
-        omega = float(np.clip(wanted**2, 1e-3, 0.5))
-    sensitivity = plan.longest_row * plan.longest_user * (2.0 if replaced else 1.0)
-    sigma = sensitivity / (mu * math.sqrt(each * (1.0 - omega)))
-    return replace(
-        plan,
-        balance_share=omega * each,
-        gradient_share=(1.0 - omega) * each,
-        start_share=first,
+        longest_row=longest_row,
+        shares=shares,
         gradient_sigma=sigma,
+        step=solver.step,
+        paper=paper,
     )
 
 
-def _paper_shares(solver: FactoredGradient, curator: Curator, plan: Plan) -> Plan:
-    """The shares that Theorem 5.1's ν₁, ν₂ and Theorem 5.3's ν₀ really take: (sensitivity/ν)²/μ²."""
-    budget = curator.budget
-    if not budget.private:
-        return replace(plan, balance_share=0.1 / plan.rounds, gradient_share=0.1 / plan.rounds, start_share=0.1)
-    log, replaced = math.log(1.0 / budget.delta), budget.relation == "replace-one"
-    first_epsilon = solver.start_epsilon or (1.0 if budget.epsilon >= 5 else budget.epsilon / 10)
-    epsilon = budget.epsilon - (0.0 if solver.begin_with == "random" else first_epsilon)
-    if epsilon <= 0:
-        raise ConfigError(
-            f"start_epsilon must be below the budget's epsilon {budget.epsilon:g}, not {first_epsilon:g}."
-        )
-    omega = solver.balance_share or 0.1
-    common = math.sqrt(plan.rounds * (log + epsilon)) / epsilon
-    nu_balance = plan.longest_user**2 * math.sqrt(8.0 / omega) * common
-    nu_gradient = 4.0 * plan.longest_user * plan.longest_row / math.sqrt(1.0 - omega) * common
-    nu_start = 4.0 * plan.longest_row**2 * math.sqrt(log) / first_epsilon
-    gram = math.sqrt(2.0) if replaced else 1.0
-    shares = [
-        (sensitivity / nu / budget.mu) ** 2
-        for sensitivity, nu in (
-            (gram * plan.longest_user**2, nu_balance),
-            ((2.0 if replaced else 1.0) * plan.longest_row * plan.longest_user, nu_gradient),
-            (gram * plan.longest_row**2, nu_start),
-        )
-    ]
-    total = plan.rounds * (shares[0] + shares[1]) + (shares[2] if solver.begin_with != "random" else 0.0)
-    if total > curator.left():
-        raise ConfigError(
-            f"noise='paper' takes {total:.3f} of this budget, and only {curator.left():.3f} is left for it; "
-            "give density, or use noise='exact'."
-        )
-    claim = f"Theorem 5.1 claims epsilon {budget.epsilon:g} for this noise; the ledger shows what it costs exactly."
-    return replace(
-        plan,
-        balance_share=shares[0],
-        gradient_share=shares[1],
-        start_share=shares[2],
-        gradient_sigma=nu_gradient,
-        claims=(claim,),
+def path(begun: Beginning, plan: Plan, first: Start, track: Track) -> FactorPath:
+    """Everything public from which a user computes her factors."""
+    return FactorPath(
+        means=begun.items.means,
+        unit=begun.unit,
+        offset_prior=begun.offset_prior,
+        start=first.of_users,
+        path=np.array(track.path).reshape(-1, *first.loadings.shape),
+        balances=np.array(track.balances).reshape(-1, *(2 * first.loadings.shape[1:])),
+        steps=np.array(track.steps),
+        density=plan.density,
+        catalogue=plan.catalogue,
+        longest=plan.longest_user,
     )
 
 
 def start(solver: FactoredGradient, curator: Curator, begun: Beginning, plan: Plan) -> Start:
-    """V⁰ and the public map from a user's row to U⁰.
+    """V⁰, and the public map from a user's row to U⁰: in all starts U⁰ V⁰ᵀ = (τ/p) Y Π, Π the projection on V⁰.
 
     **Guarantee**: one release, "gram", except from a random start.
     """
     if solver.begin_with == "random":
         items = curator.shape.items
         found = np.random.default_rng(solver.start_seed).normal(size=(items, min(solver.rank, items)))
-        loadings = np.linalg.qr(found)[0] * math.sqrt(plan.scale)
-    else:
-        curator.plan({"gram": plan.start_share})
-        loadings = (
-            _denoised(solver, curator, begun)
-            if solver.begin_with == "gram"
-            else _algorithm_2(solver, curator, begun, plan)
-        )
+        return _start(np.linalg.qr(found)[0] * math.sqrt(plan.scale))
+    curator.plan({"gram": plan.shares.start})
+    if solver.begin_with == "private":
+        return _start(_algorithm_2(solver, curator, begun, plan), solver.start_scale)
+    return _start(_denoised(solver, curator, begun))
+
+
+def _start(loadings: Floats, scale: float = 1.0) -> Start:
     if loadings.shape[1] == 0:
         return Start(loadings, loadings)
-    return Start(loadings, loadings @ np.linalg.inv(loadings.T @ loadings))
+    return Start(loadings, scale * loadings @ np.linalg.inv(loadings.T @ loadings))
 
 
 def _denoised(solver: FactoredGradient, curator: Curator, begun: Beginning) -> Floats:
@@ -216,7 +172,7 @@ def _denoised(solver: FactoredGradient, curator: Curator, begun: Beginning) -> F
 
 
 def _algorithm_2(solver: FactoredGradient, curator: Curator, begun: Beginning, plan: Plan) -> Floats:
-    """V⁰ Σ^{1/2} of the noisy Gram of rows cut to G, over p²; Σ are singular values of Y/p, roots of the Gram's."""
+    """Ṽ⁰ = V⁰ Σ^{1/2} of the noisy A = (τ/p)² Σ Y_i Y_iᵀ, rows cut to G; eigenvalues that noise made negative go."""
     query = ResidualGram(
         bound=plan.longest_row * begun.unit,
         means=begun.items.means,
@@ -224,7 +180,7 @@ def _algorithm_2(solver: FactoredGradient, curator: Curator, begun: Beginning, p
         offset_prior=begun.offset_prior,
     )
     (gram,) = curator.release("gram", query).parts
-    values, vectors = np.linalg.eigh(gram / (plan.density * begun.unit) ** 2)
+    values, vectors = np.linalg.eigh(gram * (solver.start_scale / (plan.density * begun.unit)) ** 2)
     top = slice(None, -min(solver.rank, len(values)) - 1, -1)
     values, vectors = values[top], vectors[:, top]
-    return np.asarray(vectors[:, values > 0] * values[values > 0] ** 0.25)
+    return np.asarray(vectors[:, values > 0] * np.sqrt(values[values > 0]))

@@ -7,7 +7,7 @@ Jain, Thakkar, Thakurta, "Differentially Private Matrix Completion Revisited" (2
                     Y_i ← (1 − η_t) Y_i − η_t (k/λ) (A_i·v) v                    by every user herself
 
 readout="replay": each user makes these updates on her own row, in training and on her device. noise="paper" adds
-λ ← λ + √(σ log(n/β)) n^¼ and Y_i ← Π_{L,Ω}(Y_i), and takes σ from Theorem 3.1. readout="ridge" (default): between
+λ ← λ + √(σ log(n/β)) n^¼ and Y_i ← Π_{L,Ω}(Y_i), and takes σ from Theorem 3.1. readout="ridge": between
 rounds and on the device Y_i is the user's own ridge regression on the span of all directions so far (the fully
 corrective step), which costs no privacy, and a round gives up to `directions` eigenpairs that stand out of N.
 """
@@ -25,6 +25,7 @@ from hushrec.device import frank_wolfe as device
 from hushrec.errors import ConfigError
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import FrankWolfeGap, FrankWolfeGram, FrankWolfePath, UnexplainedGram
+from hushrec.solvers import checks, theory
 from hushrec.solvers.base import Floats, Model, Positions
 from hushrec.solvers.frank_wolfe_rounds import INFORMATION, LOSSES, Rounds
 from hushrec.solvers.svd import (
@@ -39,21 +40,31 @@ from hushrec.solvers.svd import (
 )
 
 OFFSETS = {"none": device.NO_OFFSET, "once": device.ONCE, "profiled": device.PROFILED}
+# Settings that do something only with one readout, or one noise.
+BELONGS_TO = {
+    **dict.fromkeys(("directions", "offset_prior", "head"), ("readout", "ridge")),
+    **dict.fromkeys(("nuclear_norm", "step", "step_scale", "failure", "user_mean", "averages"), ("readout", "replay")),
+    "claim": ("noise", "paper"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrankWolfe:
     """Private Frank-Wolfe completion (Algorithm 1); with `NonPrivate()` the algorithm without noise (Algorithm 2).
 
-    readout: "ridge" (own regression on the released directions, default) or "replay" (the paper's updates).
+    readout: "ridge" (own regression on the released directions) or "replay" (the paper's updates). None: the better
+    one, "ridge"; but "replay", the algorithm of the paper, for noise="paper". Settings of the other one are refused.
     iterations: rounds T (None: from Theorem 3.2 and public quantities). directions: most eigenpairs a round ("ridge").
     nuclear_norm: k of "replay" (None: that of a rank-one matrix of usual residuals, 0.4 √(mn) half ranges).
-    noise: "exact" or "paper". claim: for "paper", the ε that goes into the paper's σ (None: the budget's).
+    noise: "exact" or "paper". claim: for "paper", the ε that goes into the paper's σ (None: the budget's); the card
+    has what that noise is worth exactly, and says where the paper claims nothing, beyond ε = 2 log(1/δ).
     step: "harmonic", η_t = c/(t − 1 + c) with c = step_scale, or "paper", η = 1/T. failure: β of λ_biased.
     schedule: "constant" noise, or "paper": less noise in later rounds at the same total.
     ratings_per_user: most ratings of a user that the Grams use, sampled by a public seed (None: all).
     row_bound: L (None: from public quantities). item_means: take noisy item means out (None: yes, but not with
     noise="paper"). user_mean ("replay"): "profiled" (refitted after every update), "once" (the paper's) or "none".
+    averages: "shrunk" means of items and users, or "plain" ones ("replay"; item means before user means), which the
+    paper takes out for Algorithm 2; user_mean is then "once", where it is not given.
     loss: "squared", or "logistic" and "probit" for values that say no (lowest) to yes (highest): Remark 4.
     offset_prior, head: as in `SVD`, for "ridge".
 
@@ -64,7 +75,7 @@ class FrankWolfe:
     20
     """
 
-    readout: Literal["ridge", "replay"] = "ridge"
+    readout: Literal["ridge", "replay"] | None = None
     iterations: int | None = None
     directions: int = 8
     nuclear_norm: float | None = None
@@ -79,50 +90,49 @@ class FrankWolfe:
     row_bound: float | None = None
     item_means: bool | None = None
     user_mean: Literal["profiled", "once", "none"] | None = None
+    averages: Literal["shrunk", "plain"] = "shrunk"
     loss: Literal["squared", "logistic", "probit"] = "squared"
     offset_prior: float = 4.0
     head: int = 1000
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("readout", ("ridge", "replay")),
-            ("noise", ("exact", "paper")),
-            ("step", ("harmonic", "paper")),
-            ("schedule", ("constant", "paper")),
-            ("user_mean", (None, "profiled", "once", "none")),
-            ("loss", tuple(LOSSES)),
-        ):
-            if getattr(self, name) not in allowed:
-                words = " or ".join(repr(choice) for choice in allowed if choice is not None)
-                raise ConfigError(f"{name} must be {words}, not {getattr(self, name)!r}.")
-        for name, least in (("iterations", 1), ("directions", 1), ("ratings_per_user", 1), ("head", 2)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(f"{name} must be at least {least}, not {value}.")
-        for name in ("nuclear_norm", "claim", "step_scale", "row_bound", "offset_prior"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ConfigError(f"{name} must be a positive number, not {value}.")
-        if not 0 < self.failure < 1:
-            raise ConfigError(f"failure must be between 0 and 1, not {self.failure}.")
-        if not 0 <= self.sampling_seed < 2**31:
+        checks.choices(self)
+        checks.whole(self, iterations=1, directions=1, ratings_per_user=1, head=2, sampling_seed=0)
+        checks.number(self, "nuclear_norm", "claim", "step_scale", "row_bound", "offset_prior")
+        checks.share(self, "failure")
+        if self.sampling_seed >= 2**31:
             raise ConfigError(f"sampling_seed must be from 0 to 2^31 − 1, not {self.sampling_seed}.")
         if self.loss != "squared" and (self.user_mean == "profiled" or self.noise == "paper"):
-            raise ConfigError(f"user_mean='profiled' and noise='paper' need the squared loss, not {self.loss!r}.")
+            raise ConfigError(f"user_mean 'profiled' and noise 'paper' need the squared loss, not {self.loss!r}.")
+        self._refuse_what_would_be_ignored()
+
+    def _refuse_what_would_be_ignored(self) -> None:
+        own = {"readout": self.form, "noise": self.noise}
+        for name, (setting, needed) in BELONGS_TO.items():
+            value, chosen = getattr(self, name), own[setting]
+            if chosen != needed and value != getattr(type(self), name):
+                raise ConfigError(
+                    f"{name} belongs to the {setting} {needed!r}: with {chosen!r} it must be left out, not {value!r}."
+                )
+
+    @property
+    def form(self) -> Literal["ridge", "replay"]:
+        """The readout, also where none was named."""
+        return self.readout or ("replay" if self.noise == "paper" else "ridge")
 
     def solve(self, curator: Curator) -> Model:
         """Means, then the rounds, then the readout's public arrays."""
         rounds = Rounds(self, curator)
-        return _replay(self, rounds) if self.readout == "replay" else _ridge(self, rounds)
+        return _replay(self, rounds) if self.form == "replay" else _ridge(self, rounds)
 
     def rules(self, rounds: Rounds) -> device.Rules:
         """The public rules of a user's row."""
-        exact = self.noise == "exact"
-        default = "profiled" if exact and self.loss == "squared" else "once"
+        exact, shrunk = self.noise == "exact", self.averages == "shrunk"
+        default = "profiled" if exact and shrunk and self.loss == "squared" else "once"
         return device.Rules(
             loss=LOSSES[self.loss],
             offset=OFFSETS[self.user_mean or default],
-            prior=1.0 if exact else 0.0,
+            prior=1.0 if exact and shrunk else 0.0,
             limit=0.0 if exact else rounds.row_bound,
             most=self.ratings_per_user or 0,
             seed=self.sampling_seed,
@@ -166,7 +176,7 @@ def _update(solver: FrankWolfe, rounds: Rounds, t: int, answer: Noisy) -> tuple[
     length = math.sqrt(max(square, 0.0))
     if solver.noise == "paper":
         length += math.sqrt(answer.sigma * math.log(n / solver.failure)) * n**0.25
-    step = 1 / rounds.count if solver.step == "paper" else solver.step_scale / (t + solver.step_scale)
+    step = theory.step_size(t, rounds.count, solver.step, solver.step_scale)
     return vector, step, step * rounds.nuclear / length if length > 0 else 0.0
 
 

@@ -15,7 +15,7 @@ from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.forms import GramQuery
 from hushrec.solvers import theory
 from hushrec.solvers.base import Floats
-from hushrec.solvers.means import ItemMeans, expected_weight, learn_means, means_share
+from hushrec.solvers.means import ItemMeans, expected_weight, learn_means, means_share, plain_means
 from hushrec.solvers.svd import USERS_SHARE
 
 if TYPE_CHECKING:
@@ -104,14 +104,13 @@ class Rounds:
                 f"{budget.relation}, more than is left of this budget: ask for a larger one, with claim={claim:g}."
             )
         self.claims = (
-            f"The paper claims epsilon {claim:g} for the noise of the rounds (Theorem 3.1). At delta {budget.delta:g} "
-            f"that noise is worth epsilon {exact['replace-one']:.4g} under replace-one and "
-            f"{exact['add-remove']:.4g} under add-remove, exactly.",
+            f"{papers_claim(claim, budget.delta)} At delta {budget.delta:g} that noise is worth epsilon "
+            f"{exact['replace-one']:.4g} under replace-one and {exact['add-remove']:.4g} under add-remove, exactly.",
         )
         return share
 
     def _best_count(self) -> int:
-        budget, readout = self.curator.budget, self.solver.readout
+        budget, readout = self.curator.budget, self.solver.form
         if not budget.private:
             return NONPRIVATE[readout]
         setting = theory.Setting(
@@ -129,7 +128,10 @@ class Rounds:
     def _item_means(self) -> ItemMeans:
         shape, wanted = self.curator.shape, self.solver.item_means
         if self.solver.noise == "exact" if wanted is None else wanted:
-            return learn_means(self.curator, self.users, means_share(shape, self.users, self.curator.budget.mu))
+            share = means_share(shape, self.users, self.curator.budget.mu)
+            if self.solver.averages == "plain":
+                return plain_means(self.curator, self.users, share, self.rated)
+            return learn_means(self.curator, self.users, share)
         middle, weight = (self.low + self.high) / 2, expected_weight(self.users, shape.items)
         size = (TYPICAL * (self.high - self.low) / 2) ** 2
         return ItemMeans(np.full(shape.items, middle), np.full(shape.items, weight), size)
@@ -139,3 +141,18 @@ class Rounds:
             return values
         shares = np.clip((values - self.low) / (self.high - self.low), 0.02, 0.98)
         return np.asarray(np.log(shares / (1 - shares)) if self.solver.loss == "logistic" else ndtri(shares))
+
+
+def papers_claim(claim: float, delta: float) -> str:
+    """What Theorem 3.1 says of the noise that its formula gives for this ε, as a sentence.
+
+    >>> papers_claim(1.0, 1e-6)
+    'The paper claims epsilon 1 for the noise of the rounds (Theorem 3.1).'
+    """
+    most = 2 * math.log(1 / delta)
+    if claim <= most:
+        return f"The paper claims epsilon {claim:g} for the noise of the rounds (Theorem 3.1)."
+    return (
+        f"The noise of the rounds is that of the paper's formula at epsilon {claim:g}, for which the paper claims "
+        f"nothing: Theorem 3.1 ends at 2 log(1/delta) = {most:.4g}."
+    )

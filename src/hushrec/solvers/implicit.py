@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrec.errors import ConfigError
 from hushrec.privacy.curator import Curator
 from hushrec.privacy.queries import CooccurrenceGram, ItemCounts
+from hushrec.solvers import checks
 from hushrec.solvers.base import Floats, Model, Positions
 from hushrec.solvers.spectrum import denoise
 from hushrec.solvers.svd import USERS_SHARE, most_popular, spread_out
@@ -50,12 +50,8 @@ class ImplicitPosterior:
     rank: int = 64
 
     def __post_init__(self) -> None:
-        if not 0 < self.counts_share < 0.9:
-            raise ConfigError(f"counts_share must be between 0 and 0.9, not {self.counts_share}.")
-        if self.head is not None and self.head < 2:
-            raise ConfigError(f"head must be at least 2, not {self.head}.")
-        if self.rank < 0:
-            raise ConfigError(f"rank must be at least 0, not {self.rank}.")
+        checks.share(self, "counts_share", below=0.9)
+        checks.whole(self, head=2, rank=0)
 
     def solve(self, curator: Curator) -> Model:
         """Counts, then one Gram, then the public arrays."""

@@ -5,7 +5,8 @@
     3. a few rounds of: every user infers her coordinates u from her row, leaving out one rating at a time;
        released are b_j = Σ w e u for every item and, shared by all, M = Σ w u uᵀ; every item's mean and loadings
        move to b_j against popularity_j · M, shrunk by empirical Bayes against their known noise
-    4. on the device: the posterior mean of her coordinates given her own ratings, her offset among them
+    4. what the choice of items says about coordinates, and how far offsets lie apart: one small release (`choices.py`)
+    5. on the device: the posterior mean of her coordinates given her own ratings, her offset among them
 
 One shared M in place of a matrix for each item is what keeps the noise small (compare `als.py`); leaving the
 rating itself out of u makes the regression unbiased, so a round or two is enough. The squared errors released
@@ -19,10 +20,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushrec.errors import ConfigError
 from hushrec.privacy.curator import Curator
 from hushrec.privacy.queries import FactorRegression
+from hushrec.solvers import checks
 from hushrec.solvers.base import Floats, Model
+from hushrec.solvers.choices import Belief, Prior, learn_choices, plan_choices
 from hushrec.solvers.means import ItemMeans, learn_means, means_share
 from hushrec.solvers.shrinkage import spread_of
 from hushrec.solvers.svd import ACTIVITY, POPULARITY_POWER, USERS_SHARE, head_model, most_popular, with_offset
@@ -39,6 +41,7 @@ LARGEST_HEAD = 1200  # n³ eigenvalues and n² noise
 FIRST_GROUP = 100
 GROUP_WORTH = 2.0  # how many perfectly known items the spread over all items counts in each group's own
 SPREAD = 0.15
+FORLORN = 1.0  # the Gram is not asked for where its first factor would stand less than this above the edge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,8 @@ class Posterior:
     ratings the belief in an average user's offset is worth.
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove only), "means",
-    "gram" and "round 1" …, each recorded in the ledger.
+    "gram", "round 1" … and "choices", each recorded in the ledger; "gram" and "choices" only where public numbers
+    foretell that they stand out of the noise.
 
     >>> Posterior(rounds=3).rounds
     3
@@ -65,16 +69,9 @@ class Posterior:
     offset_prior: float = 4.0
 
     def __post_init__(self) -> None:
-        for name, least in (("rounds", 0), ("rank", 0), ("head", 2)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ConfigError(f"{name} must be at least {least}, not {value}.")
-        for name in ("gram_share", "means_share"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise ConfigError(f"{name} must be between 0 and 1, not {value}.")
-        if not (math.isfinite(self.offset_prior) and self.offset_prior > 0):
-            raise ConfigError(f"offset_prior must be a positive number, not {self.offset_prior}.")
+        checks.whole(self, rounds=0, rank=0, head=2)
+        checks.share(self, "gram_share", "means_share")
+        checks.number(self, "offset_prior")
 
     def solve(self, curator: Curator) -> Model:
         """Means, Gram of the head, rounds of regression."""
@@ -82,17 +79,33 @@ class Posterior:
         mu = curator.budget.mu
         share = self.means_share or min(means_share(curator.shape, users, mu), LARGEST_MEANS_SHARE)
         items = learn_means(curator, users, share)
+        choices = plan_choices(users, mu)
+        if choices:
+            curator.plan({"choices": choices.share})
         left = curator.left() * (1 - 1e-12)  # a hair less than all, so that no rounding of shares can pass the whole
-        size = self.head or head_size(items.weights, users, mu * math.sqrt(left / 2))
-        head = most_popular(items.weights, size)
-        gram_share = left * self._gram_share(float(items.weights[head].sum() / items.weights.sum()))
+        state = self._learn(curator, items, users, left)
+        if choices:
+            prior = learn_choices(curator, state.belief, items.weights, users, choices.whole)
+            state = state.with_prior(prior)
+        return state.model()
+
+    def _learn(self, curator: Curator, items: ItemMeans, users: float, left: float) -> State:
+        """The Gram and the rounds; where the Gram could only be noise, a round of means with everything."""
         labels = [f"round {number + 1}" for number in range(self.rounds)]
-        curator.plan({"gram": gram_share, **dict.fromkeys(labels, (left - gram_share) / max(self.rounds, 1))})
-        loadings, noise = head_model(curator, items, head, users, self.offset_prior, self.rank)
+        mu = curator.budget.mu * math.sqrt(left / 2)
+        if self.rounds and self.head is None and best_outlook(items.weights, users, mu) < FORLORN:
+            curator.plan({labels[0]: left})
+            labels = labels[:1]
+            loadings, noise = np.zeros((len(items.means), 0)), 1.0
+        else:
+            head = most_popular(items.weights, self.head or head_size(items.weights, users, mu))
+            gram_share = left * self._gram_share(float(items.weights[head].sum() / items.weights.sum()))
+            curator.plan({"gram": gram_share, **dict.fromkeys(labels, (left - gram_share) / max(self.rounds, 1))})
+            loadings, noise = head_model(curator, items, head, users, self.offset_prior, self.rank)
         state = State.begin(curator, items, loadings, noise, self.offset_prior)
         for label in labels:
             state = improve(curator, label, state, items.weights, users)
-        return state.model()
+        return state
 
     def _gram_share(self, covered: float) -> float:
         """The Gram's part of what is left: the more of all ratings its head covers, the less is left to the rounds."""
@@ -114,6 +127,7 @@ class State:
     noise: float
     unit: float
     value_range: tuple[float, float]
+    prior: Prior | None = None
 
     @classmethod
     def begin(cls, curator: Curator, items: ItemMeans, loadings: Floats, noise: float, offset_prior: float) -> State:
@@ -134,16 +148,27 @@ class State:
         notes: tuple[str, ...] = ()
         if self.loadings.shape[1] == 1:
             notes = ("No structure stood out of the noise: predictions are item means and user offsets.",)
-        return Model(
-            kind="gaussian",
-            arrays={
-                "means": self.means,
-                "loadings": self.loadings,
-                "precision": self.precision,
-                "noise": np.full(len(self.means), self.noise),
-            },
-            notes=notes,
-        )
+        arrays = vars(self.belief)
+        if self.prior is None:
+            return Model(kind="gaussian", arrays=arrays, notes=notes)
+        chosen = {name: getattr(self.prior, name) for name in ("start", "activity", "choices")}
+        return Model(kind="choosing", arrays={**arrays, **chosen}, notes=notes)
+
+    @property
+    def belief(self) -> Belief:
+        """The Gaussian model itself."""
+        return Belief(self.means, self.loadings, self.precision, np.full(len(self.means), self.noise))
+
+    def with_prior(self, prior: Prior) -> State:
+        """The same with what choices say, and with offsets as far apart as they are."""
+        precision = self.precision.copy()
+        precision[0] /= prior.offset_variance
+        return replace(self, precision=precision, prior=prior)
+
+
+def best_outlook(popularity: Floats, users: float, mu: float) -> float:
+    """How far the first factor of the best head is foretold to stand above the noise: see `head_size`."""
+    return math.inf if math.isinf(mu) else float(_outlook(popularity, users, mu).max())
 
 
 def head_size(popularity: Floats, users: float, mu: float) -> int:
@@ -152,15 +177,20 @@ def head_size(popularity: Floats, users: float, mu: float) -> int:
     The first factor's eigenvalue over the edge of the noise, as `svd.head_weights` foretells them, falls as
     the head grows; the head grows while that stays above ENOUGH.
     """
+    outlook = _outlook(popularity, users, mu) if math.isfinite(mu) else np.full(len(popularity), math.inf)
+    enough = np.flatnonzero(outlook >= ENOUGH)
+    largest = int(enough[-1]) + 1 if enough.size else 0
+    return min(max(largest, FIRST_GROUP), LARGEST_HEAD, len(popularity))
+
+
+def _outlook(popularity: Floats, users: float, mu: float) -> Floats:
+    """For heads of 1, 2, …, n items: the first factor's eigenvalue over √(2 n) times the noise of an entry."""
     ordered = np.sort(popularity)[::-1]
-    count = np.arange(1, len(ordered) + 1)
     weights = ordered ** (-2 * POPULARITY_POWER)
     total = np.cumsum(ordered)
     covered, scale = total / total[-1], np.cumsum(ordered * weights) / total
     eigenvalue = SIGNAL * ACTIVITY / users * np.cumsum(ordered**2 * weights) / (scale * covered)
-    enough = np.flatnonzero(eigenvalue * mu >= ENOUGH * np.sqrt(2.0 * count)) if math.isfinite(mu) else count - 1
-    largest = int(enough[-1]) + 1 if enough.size else 0
-    return min(max(largest, FIRST_GROUP), LARGEST_HEAD, len(ordered))
+    return np.asarray(eigenvalue * mu / np.sqrt(2.0 * np.arange(1, len(ordered) + 1)))
 
 
 def improve(curator: Curator, label: str, state: State, popularity: Floats, users: float) -> State:

@@ -19,12 +19,13 @@ from typing import Literal
 
 import numpy as np
 
-from hushrec.errors import ConfigError
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import ResidualGram
+from hushrec.solvers import checks
 from hushrec.solvers.base import Floats, Model, Positions
+from hushrec.solvers.density import learn_density
 from hushrec.solvers.means import ItemMeans, learn_means, means_share
-from hushrec.solvers.spectrum import Spectrum, denoise
+from hushrec.solvers.spectrum import Sampling, Spectrum, denoise
 
 USERS_SHARE = 0.002
 ROW_BOUND = 0.1  # of half the value range: below any real row, so that every user's row counts alike
@@ -42,10 +43,10 @@ class SVD:
     head: largest number of items in the Gram, by noisy popularity; other items keep their means.
     offset_prior: how many ratings the belief in an average user's offset is worth.
     means_share: share of the budget for item means and counts (None: from public quantities).
-    density: the public p of the "projection" readout, observed entries / all entries.
+    density: p of the "projection" readout, observed entries / all entries, where it is public (None: a noisy count).
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove only),
-    "means" and "gram", each recorded in the ledger.
+    "means", "ratings" (only for a projection whose density is not given) and "gram", each recorded in the ledger.
 
     >>> SVD(rank=5).readout
     'ridge'
@@ -56,40 +57,35 @@ class SVD:
     head: int = 1000
     offset_prior: float = 4.0
     means_share: float | None = None
-    density: float = 0.1
+    density: float | None = None
 
     def __post_init__(self) -> None:
-        if self.readout not in ("ridge", "projection"):
-            raise ConfigError(f"readout must be 'ridge' or 'projection', not {self.readout!r}.")
-        if self.rank is not None and self.rank < 1:
-            raise ConfigError(f"rank must be at least 1, not {self.rank}.")
-        if self.head < 2:
-            raise ConfigError(f"head must be at least 2, not {self.head}.")
-        if not (math.isfinite(self.offset_prior) and self.offset_prior > 0):
-            raise ConfigError(f"offset_prior must be a positive number, not {self.offset_prior}.")
-        if self.means_share is not None and not 0 < self.means_share < 0.9:
-            raise ConfigError(f"means_share must be between 0 and 0.9, not {self.means_share}.")
-        if not 0 < self.density <= 1:
-            raise ConfigError(f"density must be above 0 and at most 1, not {self.density}.")
+        checks.choices(self)
+        checks.whole(self, rank=1, head=2)
+        checks.number(self, "offset_prior")
+        checks.share(self, "means_share", below=0.9)
+        checks.number(self, "density", most=1)
 
     def solve(self, curator: Curator) -> Model:
         """Means, then one Gram of the residual rows, then the readout's public arrays."""
         users = curator.count_users(USERS_SHARE)
         share = self.means_share or means_share(curator.shape, users, curator.budget.mu)
         items = learn_means(curator, users, share)
-        curator.plan({"gram": curator.left()})
         head = most_popular(items.weights, self.head)
         if self.readout == "projection":
-            return self._projection(curator, items, head)
+            density = learn_density(curator, users) if self.density is None else self.density
+            curator.plan({"gram": curator.left()})
+            return self._projection(curator, items, head, density)
+        curator.plan({"gram": curator.left()})
         return self._ridge(curator, items, head, users)
 
-    def _projection(self, curator: Curator, items: ItemMeans, head: Positions) -> Model:
+    def _projection(self, curator: Curator, items: ItemMeans, head: Positions, density: float) -> Model:
         low, high = curator.shape.value_range
         gram = curator.release(
             "gram",
             ResidualGram(
-                # A row of the density that is declared, with errors of a quarter of the range.
-                bound=(high - low) / 4 * math.sqrt(self.density * curator.shape.items),
+                # A row of this density, with errors of a quarter of the range.
+                bound=(high - low) / 4 * math.sqrt(density * curator.shape.items),
                 means=items.means,
                 item_weights=np.ones(len(items.means)),
                 offset_prior=self.offset_prior,
@@ -99,7 +95,7 @@ class SVD:
         _, vectors = np.linalg.eigh(gram.parts[0])
         top = vectors[:, ::-1][:, : self.rank or 8]
         loadings = with_offset(spread_out(top, head, len(items.means)))
-        settings = {"offset_prior": self.offset_prior, "density": self.density}
+        settings = {"offset_prior": self.offset_prior, "density": density}
         return Model(kind="projection", arrays={"means": items.means, "loadings": loadings}, settings=settings)
 
     def _ridge(self, curator: Curator, items: ItemMeans, head: Positions, users: float) -> Model:
@@ -129,7 +125,7 @@ def head_model(
             diagonal=False,
         ),
     )
-    loadings, noise = gaussian_model(gram, exposure, bound**2, rank)
+    loadings, noise = gaussian_model(gram, exposure, bound**2, rank, users)
     return spread_out(loadings, head, len(weights)), noise
 
 
@@ -152,14 +148,18 @@ def most_popular(weights: Floats, most: int) -> Positions:
     return np.sort(np.argsort(-weights, kind="stable")[:most])
 
 
-def gaussian_model(gram: Noisy, exposure: Floats, unit: float, rank: int | None) -> tuple[Floats, float]:
+def gaussian_model(
+    gram: Noisy, exposure: Floats, unit: float, rank: int | None, users: float | None = None
+) -> tuple[Floats, float]:
     """Loadings (n, r) and noise variance of the Gaussian model behind a Gram of rows that were scaled to norm √unit.
 
     A pair of items (j, k) has entry exposure_j · exposure_k · unit · (loadings_j · loadings_k) on average, in
     the unit where a user's mean squared residual is 1. Scaled by the exposure, the noise of the Gram is the same
     on all entries, as `denoise` wants it; scaled back, each item's loadings are shrunk against their own noise.
     """
-    spectrum = denoise(gram.parts[0] / unit, gram.sigma / unit / math.sqrt(2))
+    part = exposure ** (2 / 3) / (exposure ** (2 / 3)).sum()
+    sampling = Sampling(users, 1 / float(part @ part)) if users else None
+    spectrum = denoise(gram.parts[0] / unit, gram.sigma / unit / math.sqrt(2), None, sampling)
     values, vectors = spectrum.values[:rank], spectrum.vectors[:, :rank]
     loadings = vectors * np.sqrt(values) / exposure[:, None]
     loadings *= _reliability(loadings, exposure, Spectrum(values, vectors, spectrum.noise))

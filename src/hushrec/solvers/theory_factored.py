@@ -82,14 +82,28 @@ def contraction(step: float, smallest_singular_value: float) -> float:
     return 1.0 - step * CURVATURE * smallest_singular_value / 20.0
 
 
-def optimal_share(density: float, items: float) -> float:
-    """ω = 1/(1 + K/p²) of Theorem 5.2 with K = pn: the part of a round's budget that R gets.
+def balance_share(density: float, items: float) -> float:
+    """ω = 1/(1 + K/p²) of Theorem 5.2 with K = pn ratings a user: the part of a round's budget that R gets.
 
-    >>> round(optimal_share(0.5, 100), 4)
+    The theorem's error of privacy grows with `noise_error(ω, ...)`; this ω costs at most twice its least value.
+
+    >>> round(balance_share(0.5, 100), 4)
     0.005
     """
     _check(density=density, items=items)
     return 1.0 / (1.0 + items / density)
+
+
+def noise_error(share: float, density: float, items: float) -> float:
+    """1/ω + (K/p²)/(1 − ω) with K = pn: how the error of privacy in Theorem 5.2 depends on ω (ε₂ of its proof).
+
+    >>> round(noise_error(balance_share(0.5, 100), 0.5, 100))
+    402
+    """
+    _check(share=share, density=density, items=items)
+    if share >= 1:
+        raise ConfigError(f"share must be below 1, not {share}.")
+    return 1.0 / share + items / density / (1.0 - share)
 
 
 def _orders(method: str) -> Orders:

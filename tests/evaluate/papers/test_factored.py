@@ -31,24 +31,56 @@ def test_the_error_is_the_mean_square_over_all_entries():
     assert factored.squared_error(release, data) == pytest.approx(np.mean((found - truth) ** 2), rel=1e-9)
 
 
+def test_the_error_of_item_means_is_that_of_the_columns():
+    data = factored.planted(users=60, items=20, rank=2, noise=0.0, seed=0)
+    truth = data.users @ data.items.T
+    assert factored.means_error(data) == pytest.approx(np.mean((truth - truth.mean(axis=0)) ** 2), rel=1e-9)
+
+
+def test_a_run_that_fell_back_is_marked():
+    cell = {"method": "DPLMC, random", "users": 300, "rank": 2, "noise": 1.0, "epsilon": 0.5, "seed": 0}
+    assert factored._run(cell, Options())["fallback"] == 1.0
+    assert factored._run({**cell, "method": "DPALS, random"}, Options())["fallback"] == 0.0
+
+
+@pytest.mark.parametrize("name", ["dplmc-noisy", "dplmc-noiseless", "dplmc-rank"])
+def test_every_setting_of_a_figure_has_a_panel(name):
+    """Figures 1 and 2 have three numbers of users, Figure 3 two pairs of m and ε: all of them are drawn."""
+    experiment = find_experiment(name)
+    cells = experiment.cells(Options(runs=1))
+    table = experiment.summary([{**cell, "error": 1.0} for cell in cells])
+    assert experiment.plot.only == ()
+    assert experiment.plot.nearest is None
+    panels = {row[experiment.plot.across] for row in table.rows}
+    expected = {5_000, 10_000, 15_000}
+    assert panels == (expected if name != "dplmc-rank" else {"m = 15,000, ε = 5", "m = 10,000, ε = 10"})
+
+
 @pytest.mark.parametrize("method", factored.METHODS)
 def test_every_method_has_its_solver(method):
     solver = factored.solver(method, 3, 0.4)
     assert solver.rank == 3
     assert ("random" in method) == ("random" in (getattr(solver, "start", ""), getattr(solver, "begin_with", "")))
     assert ("ridge" in method) == (getattr(solver, "readout", "") == "ridge")
+    if "DPLMC" in method:
+        assert (solver.noise == "paper") == ("paper's noise" in method) == (not solver.own_density)
 
 
-@pytest.mark.parametrize("name", ["dplmc-noisy", "dplmc-noiseless", "dplmc-rank", "dplmc-rate"])
-def test_quick_versions_run(name, tmp_path):
+@pytest.mark.parametrize("name", ["dplmc-noisy", "dplmc-noiseless", "dplmc-rank"])
+def test_quick_versions_learn_at_every_cell(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(factored, "QUICK_RANKS", (3,))
     experiment = find_experiment(name)
     outcome = run_experiment(experiment, Options(quick=True, out=tmp_path))
     assert outcome.ran == len(outcome.records)
-    assert all(0 <= record["error"] < 3 for record in outcome.records)
+    for record in outcome.records:
+        assert record["fallback"] == 0.0
+        assert record["error"] < 0.5 * record["item means"]
+    assert len({record["error"] for record in outcome.records}) == len(outcome.records)
     assert (tmp_path / f"{name}.md").read_text().count("\n|") >= 6
 
 
 def test_the_rate_experiment_shows_a_linear_rate(tmp_path):
     outcome = run_experiment(find_experiment("dplmc-rate"), Options(quick=True, out=tmp_path))
     error = {(record["method"], record["rounds"]): record["error"] for record in outcome.records}
+    assert outcome.ran == len(error) == 6
     assert error["DPLMC, private", 30] < 0.1 * error["DPLMC, private", 10] < error["DPLMC, private", 2]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hushrec.data.synthetic import surrogate
 from hushrec.errors import ConfigError
 from hushrec.evaluate.audit import attacks, black_box, flips, neighbours, noise, one_run, replay
 from hushrec.evaluate.audit.report import AuditReport, Curve, Finding
-from hushrec.evaluate.audit.subject import Row, Subject, World, require_small, rows_of
+from hushrec.evaluate.audit.subject import Shape, Subject
 from hushrec.privacy.accounting import Budget
 from hushrec.privacy.curator import Curator
 
 __all__ = ["CHECKS", "AuditReport", "audit"]
 
 CHECKS = ("neighbours", "noise", "replay", "black-box", "one-run", "attacks")
+RATING_CHECKS = ("neighbours", "black-box")
+"""Those that there are where single ratings are protected."""
+LEAST_TRAININGS, MOST_CANARIES = 20, 5000
 
 
 def audit(
@@ -25,10 +29,11 @@ def audit(
     *,
     users: int = 30,
     items: int = 8,
-    value_range: tuple[float, float] = (1.0, 5.0),
-    checks: tuple[str, ...] = CHECKS,
+    value_range: tuple[float, float] | None = None,
+    ratings_per_user: float | None = None,
+    checks: tuple[str, ...] | None = None,
     trainings: int = 1000,
-    canaries: int = 60,
+    canaries: int = 500,
     search: int = 40,
     confidence: float = 0.95,
     seed: int | None = None,
@@ -39,11 +44,14 @@ def audit(
     """Try to break the guarantee of a solver at a budget, on generated data of this shape.
 
     solver: any solver with its settings (None: the default one); budget: its Budget. users, items: keep them
-    small, since a user weighs most among few. checks: which of `CHECKS`. trainings: of the black box, with and
-    without the target each; the attacks make a fifth of that. canaries: users of the one-run check whose rows are
-    guessed. search: steps of the search for worse neighbours. seed: repeatable noise; by default the noise is real.
+    small, since a user weighs most among few. value_range: None for (1, 5), and for (0, 1) where single ratings are
+    protected. ratings_per_user: of the others, on average (None: a third of the
+    items). checks: which of `CHECKS` (None: all). trainings: of the black box in each of two worlds; a single question
+    is asked up to ten times as often, and an attack trains half as often. canaries: users of the one-run check whose
+    rows are guessed. search: steps of the search for worse neighbours. top: as in `fit`. seed: repeatable noise; by
+    default the noise is real.
 
-    With a budget for single ratings (unit="rating") the checks are those of `flips`: one rating is flipped.
+    With a budget for single ratings (unit="rating") one rating is flipped; the checks are `RATING_CHECKS`.
 
     **Guarantee**: none; an audit can show that a system is broken, and that it finds nothing is no proof.
 
@@ -52,115 +60,137 @@ def audit(
     >>> report.passed
     True
     """
-    if isinstance(budget, Budget) and budget.unit == "rating":
-        return _of_ratings(solver, budget, users, items, trainings, confidence, seed, progress)
-    subject, world = _laid_out(solver, budget, users, items, value_range, curator, top)
-    unknown = [name for name in checks if name not in CHECKS]
-    if unknown:
-        raise ConfigError(f"checks has {unknown[0]!r}; known are {', '.join(CHECKS)}.")
-    if trainings < 20 or canaries < 4 or search < 0:
-        raise ConfigError("trainings must be at least 20, canaries at least 4 and search at least 0.")
-    if not 0.5 <= confidence < 1.0:
-        raise ConfigError(f"confidence must be at least 0.5 and below 1, not {confidence}.")
-    step = _counter(checks, trainings, progress)
+    if not isinstance(budget, Budget):
+        raise ConfigError("An audit needs the claim that it attacks: a Budget(epsilon, delta).")
+    of_ratings = budget.unit == "rating"
+    bounds = value_range or ((0.0, 1.0) if of_ratings else (1.0, 5.0))
+    per_user = max(items / 3, 1.0) if ratings_per_user is None else ratings_per_user
+    request = _Request(
+        checks=_known(checks, RATING_CHECKS if of_ratings else CHECKS),
+        shape=Shape(users, items, bounds, per_user),
+        trainings=trainings,
+        canaries=canaries,
+        search=search,
+        confidence=confidence,
+        seed=seed,
+        progress=progress,
+    )
+    if of_ratings and top is not None:
+        raise ConfigError("top is for audits of users: where single ratings are protected, it is chosen for nothing.")
+    if of_ratings:
+        return _of_ratings(solver, budget, request)
+    if solver is None:
+        from hushrec.fit import default_solver
+
+        solver = default_solver()
+    return _of_users(Subject(solver=solver, budget=budget, curator=curator, top=top), budget, request)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """What is to be tried, and how hard."""
+
+    checks: tuple[str, ...]
+    shape: Shape
+    trainings: int
+    canaries: int
+    search: int
+    confidence: float
+    seed: int | None
+    progress: Callable[[int, int], None] | None
+
+    def __post_init__(self) -> None:
+        if self.trainings < LEAST_TRAININGS or not 4 <= self.canaries <= MOST_CANARIES or self.search < 0:
+            raise ConfigError(
+                f"trainings must be at least {LEAST_TRAININGS}, canaries from 4 to {MOST_CANARIES}, and search at "
+                f"least 0."
+            )
+        if not 0.5 <= self.confidence < 1.0:
+            raise ConfigError(f"confidence must be at least 0.5 and below 1, not {self.confidence}.")
+
+
+def _known(checks: tuple[str, ...] | None, known: tuple[str, ...]) -> tuple[str, ...]:
+    for name in checks or ():
+        if name not in known:
+            where = " where single ratings are protected" if known == RATING_CHECKS and name in CHECKS else ""
+            raise ConfigError(f"checks has {name!r}; known{where} are {', '.join(known)}.")
+    return known if checks is None else checks
+
+
+def _of_users(subject: Subject, budget: Budget, request: _Request) -> AuditReport:
+    """The audit of a solver that protects users."""
+    checks, shape, seed = request.checks, request.shape, request.seed
+    world = shape.world(budget.relation)
+    step = _counter(request)
     findings: list[Finding] = []
     curves: dict[str, Curve] = {}
     data = world.with_target(*world.nobody)
     training = subject.train(data, seed=seed)
     if "neighbours" in checks:
-        findings += neighbours.check(subject, training, world, steps=search, seed=seed or 0)
+        findings += neighbours.check(subject, training, world, steps=request.search, seed=seed or 0)
     if "noise" in checks:
         findings += noise.check(subject, training, data, seed=seed)
         findings += noise.books(subject, training)
     if "replay" in checks:
         findings += replay.check(subject, world)
-    options: dict[str, Any] = {"confidence": confidence, "seed": seed}
+    how: dict[str, Any] = {"confidence": request.confidence, "seed": seed}
+    many: dict[str, Any] = {**how, "trainings": request.trainings, "progress": step}
     if "black-box" in checks:
-        found, drawn = black_box.check(subject, world, trainings=trainings, progress=step, **options)
+        found, drawn = black_box.check(subject, world, **many)
         findings, curves = findings + found, curves | drawn
     if "one-run" in checks:
-        findings += one_run.check(subject, world, canaries=canaries, **options)
+        wide = shape.with_items(one_run.items_for(request.canaries, shape.items)).world(budget.relation)
+        findings += one_run.check(subject, wide, canaries=request.canaries, **how)
     if "attacks" in checks:
-        fewer = max(20, trainings // 10)
-        people = _population(users, items, value_range)
-        found, drawn = attacks.check(subject, world, people, trainings=fewer, progress=step, **options)
+        found, drawn = attacks.check(subject, world, shape.others, **many)
         findings, curves = findings + found, curves | drawn
-    return AuditReport(
-        solver=type(subject.solver).__name__,
-        epsilon=subject.budget.epsilon,
-        delta=subject.budget.delta,
-        relation=subject.budget.relation,
-        mu=subject.budget.mu if subject.budget.delta else math.inf,
-        confidence=confidence,
-        findings=tuple(findings),
-        curves=curves,
-    )
+    return _report(subject.solver, budget, request, findings, curves)
 
 
-def _of_ratings(
-    solver: Any, budget: Budget, users: int, items: int, trainings: int, confidence: float, seed: int | None,
-    progress: Callable[[int, int], None] | None,
-) -> AuditReport:  # fmt: skip
+def _of_ratings(solver: Any, budget: Budget, request: _Request) -> AuditReport:
     """The audit of a solver that protects single ratings, whose positions are public."""
     if not hasattr(solver, "complete"):
         raise ConfigError('A budget with unit="rating" belongs to a solver for single ratings, such as OneBit().')
-    people = surrogate(users, items, max(1.0, items / 3), (0.0, 1.0), seed=0, rank=1)
-    step = _counter(("black-box",), trainings, progress)
-    findings, curves = flips.check(
-        solver, budget, people, trials=trainings, confidence=confidence, seed=seed, progress=step
+    shape, boxed = request.shape, "black-box" in request.checks
+    people = surrogate(shape.users, shape.items, shape.per_user, shape.value_range, seed=0, rank=1)
+    findings, curves, claim = flips.check(
+        solver,
+        budget,
+        people,
+        trials=request.trainings if boxed else LEAST_TRAININGS,
+        confidence=request.confidence,
+        seed=request.seed,
+        progress=_counter(request),
     )
+    chosen = [finding for finding in findings if finding.check.replace(" ", "-") in request.checks]
+    report = _report(solver, claim or budget, request, chosen, curves if boxed else {})
+    return replace(report, claimed=claim is not None)
+
+
+def _report(
+    solver: Any, claim: Budget, request: _Request, findings: list[Finding], curves: dict[str, Curve]
+) -> AuditReport:
     return AuditReport(
         solver=type(solver).__name__,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        relation=budget.relation,
-        mu=budget.mu if budget.delta else math.inf,
-        confidence=confidence,
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        relation=claim.relation,
+        mu=claim.mu if claim.delta else math.inf,
+        confidence=request.confidence,
         findings=tuple(findings),
         curves=curves,
     )
 
 
-def _laid_out(
-    solver: Any,
-    budget: Budget | None,
-    users: int,
-    items: int,
-    value_range: tuple[float, float],
-    curator: type[Curator],
-    top: int | None,
-) -> tuple[Subject, World]:
-    if not isinstance(budget, Budget):
-        raise ConfigError("An audit needs the claim that it attacks: a Budget(epsilon, delta).")
-    require_small(users, items)
-    if solver is None:
-        from hushrec.fit import default_solver
-
-        solver = default_solver()
-    others = _population(users, items, value_range)(0)
-    world = World(others=others, n_items=items, value_range=value_range, relation=budget.relation)
-    return Subject(solver=solver, budget=budget, curator=curator, top=top), world
-
-
-def _population(users: int, items: int, value_range: tuple[float, float]) -> Callable[[int], tuple[Row, ...]]:
-    """The other users, drawn anew for every number."""
-
-    def drawn(number: int) -> tuple[Row, ...]:
-        people = surrogate(users - 1, items, max(1.0, items / 3), value_range, seed=number, rank=2)
-        return tuple(rows_of(people))
-
-    return drawn
-
-
-def _counter(
-    checks: tuple[str, ...], trainings: int, progress: Callable[[int, int], None] | None
-) -> Callable[[], None]:
-    done, total = 0, 2 * trainings * ("black-box" in checks) + 24 * max(20, trainings // 10) * ("attacks" in checks)
+def _counter(request: _Request) -> Callable[[], None]:
+    """Counts the trainings of the black box and of the attacks."""
+    done, total = 0, 2 * request.trainings * ("black-box" in request.checks)
+    total += attacks.how_many(request.trainings) * ("attacks" in request.checks)
 
     def step() -> None:
         nonlocal done
         done += 1
-        if progress is not None:
-            progress(done, total)
+        if request.progress is not None:
+            request.progress(done, max(done, total))
 
     return step

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrec.engines.base import Sums
 from hushrec.evaluate.audit.report import Finding
 from hushrec.evaluate.audit.subject import (
     Answer,
@@ -27,7 +26,7 @@ from hushrec.evaluate.audit.subject import (
     scale_of,
     table,
 )
-from hushrec.privacy.forms import Query, Scale
+from hushrec.privacy.forms import Scale
 
 ROUNDING = 1e-9
 """How far a measured change may lie above the declared one: float rounding of the norm, nothing else."""
@@ -94,28 +93,34 @@ def check(subject: Subject, training: Training, world: World, *, steps: int, see
     return findings
 
 
-def search(subject: Subject, answer: Answer, world: World, steps: int, generator: np.random.Generator) -> Worst:
-    """The worst neighbours of the built-in rows, and what a search finds from there."""
+def search(
+    subject: Subject,
+    answer: Answer,
+    world: World,
+    steps: int,
+    generator: np.random.Generator,
+    *,
+    possible: bool = False,
+) -> Worst:
+    """The worst neighbours of the built-in rows (`possible`: of those that ratings can hold), and of a search on."""
     scale = scale_of(answer, subject.budget)
     if scale.units is None:
         scale = answer.query.scale(world.relation, 1.0)
     shape = world.n_items, world.value_range
-    rows = adversaries(*shape) | hostile(*shape)
-    nobody = _sums(answer.query, scale, world, *world.nobody)
-    changes = {name: change(answer.query, _sums(answer.query, scale, world, row), nobody) for name, row in rows.items()}
+    rows = adversaries(*shape) | ({} if possible else hostile(*shape))
+    nobody = exact(answer, scale, world.with_target(*world.nobody))
+    changes = {
+        name: change(answer.query, exact(answer, scale, world.with_target(row)), nobody) for name, row in rows.items()
+    }
     if world.relation == "add-remove":
         best = max(rows, key=lambda name: float(np.linalg.norm(changes[name])))
         pair, largest = (best, "nobody"), float(np.linalg.norm(changes[best]))
     else:
         pair, largest = _farthest(changes)
     first, second = rows[pair[0]], rows.get(pair[1], ((), ()))
-    found = _climb(answer.query, scale, world, (first, second), largest, steps, generator)
+    found = _climb(answer, scale, world, (first, second), largest, steps, generator)
     names = pair if found[1] <= largest else ("found by search", "found by search")
     return Worst(names, found[0], found[1] / scale.sensitivity, scale.sensitivity)
-
-
-def _sums(query: Query, scale: Scale, world: World, *rows: Row) -> Sums:
-    return exact(query, scale, world.with_target(*rows))
 
 
 def _farthest(changes: dict[str, Floats]) -> tuple[tuple[str, str], float]:
@@ -127,7 +132,7 @@ def _farthest(changes: dict[str, Floats]) -> tuple[tuple[str, str], float]:
 
 
 def _climb(
-    query: Query,
+    answer: Answer,
     scale: Scale,
     world: World,
     start: tuple[Row, Row],
@@ -143,8 +148,8 @@ def _climb(
         tried = list(pair)
         tried[side] = _mutated(pair[side], world, generator)
         other = () if alone else (tried[1],)
-        sums = _sums(query, scale, world, tried[0]), _sums(query, scale, world, *other)
-        distance = float(np.linalg.norm(change(query, *sums)))
+        sums = [exact(answer, scale, world.with_target(*side)) for side in ((tried[0],), other)]
+        distance = float(np.linalg.norm(change(answer.query, *sums)))
         if distance > best:
             pair, best = tried, distance
     return (pair[0], pair[1]), best
@@ -181,9 +186,9 @@ def _separate(subject: Subject, answer: Answer, world: World) -> Finding:
     ratings = world.with_target(*world.nobody)
     rows = rows_of(ratings)
     singles = [table([row], world.n_items, world.value_range) for row in rows]
-    whole = exact(answer.query, scale, ratings)
-    alone = exact(answer.query, scale, ratings, singles)
-    backwards = exact(answer.query, scale, ratings, singles[::-1])
+    whole = exact(answer, scale, ratings)
+    alone = exact(answer, scale, ratings, singles)
+    backwards = exact(answer, scale, ratings, singles[::-1])
     same = all(np.array_equal(a, b) and np.array_equal(a, c) for a, b, c in zip(whole, alone, backwards, strict=True))
     integers = scale.units is None or all(part.dtype == np.int64 for part in whole)
     problem = "" if same else "a user's contribution depends on other users' rows, or sums depend on their order"

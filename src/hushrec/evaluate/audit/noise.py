@@ -17,7 +17,7 @@ from hushrec.errors import BudgetError
 from hushrec.evaluate.audit.report import Finding
 from hushrec.evaluate.audit.subject import Answer, Floats, Subject, Training, exact, isometric, scale_of
 from hushrec.privacy.accounting import Budget, gaussian_epsilon
-from hushrec.privacy.forms import GramQuery
+from hushrec.privacy.forms import GramQuery, Query, SumQuery
 
 ALARM = 1e-7
 """How seldom each single test of a sound system may fail by chance."""
@@ -33,13 +33,15 @@ def check(subject: Subject, training: Training, ratings: Ratings, *, seed: int |
 
 def _noise(subject: Subject, answer: Answer, ratings: Ratings, seed: int | None) -> Finding:
     scale = scale_of(answer, subject.budget)
-    truth = isometric(answer.query, [part * scale.unit for part in exact(answer.query, scale, ratings)])
-    times = min(max(4, -(-SAMPLES // max(len(truth), 1))), MOST_ASKED)
+    truth = isometric(answer.query, [part * scale.unit for part in exact(answer, scale, ratings)])
+    groups = _groups(answer.query, len(answer.kept))
+    smallest = min(part.stop - part.start for part in groups.values())
+    times = min(max(4, -(-SAMPLES // max(smallest, 1))), MOST_ASKED)
     asked = [
         _ask(subject, answer, ratings, None if seed is None else seed * 1_000_003 + number) for number in range(times)
     ]
     noise = np.array([(found - truth) / (scale.sigma * scale.unit) for found in asked])
-    problem = _problem(answer, noise)
+    problem = _problem(noise, groups)
     size = float(np.sqrt(np.mean(noise**2)))
     return Finding(
         check="noise",
@@ -51,18 +53,16 @@ def _noise(subject: Subject, answer: Answer, ratings: Ratings, seed: int | None)
 
 
 def _ask(subject: Subject, answer: Answer, ratings: Ratings, seed: int | None) -> Floats:
-    curator = subject.open(ratings, seed=seed)
-    curator.plan({answer.label: answer.share})
-    return isometric(answer.query, curator.release(answer.label, answer.query).parts)
+    return isometric(answer.query, subject.ask(answer, ratings, share=answer.share, seed=seed).parts)
 
 
-def _problem(answer: Answer, noise: Floats) -> str:
+def _problem(noise: Floats, groups: dict[str, slice]) -> str:
     if not np.isfinite(noise).all():
         return "the answer is not finite"
     if any(np.array_equal(a, b) for a, b in itertools.pairwise(noise)):
         return "the same noise came twice, or there is none"
-    for name, part in _groups(answer, noise):
-        squares, count = float(np.sum(part**2)), part.size
+    for name, where in groups.items():
+        squares, count = float(np.sum(noise[:, where] ** 2)), noise[:, where].size
         low, high = chi2.ppf((ALARM / 2, 1.0 - ALARM / 2), count)
         if not low <= squares <= high:
             return f"{name} has {math.sqrt(squares / count):.3f} of the declared deviation"
@@ -72,13 +72,18 @@ def _problem(answer: Answer, noise: Floats) -> str:
     return ""
 
 
-def _groups(answer: Answer, noise: Floats) -> list[tuple[str, Floats]]:
-    """Parts of the coordinates that a mistake would treat apart."""
-    groups = [("the noise", noise)]
-    if isinstance(answer.query, GramQuery) and answer.query.diagonal:
-        size = int((math.isqrt(8 * noise.shape[1] + 1) - 1) // 2)
-        groups += [("the diagonal", noise[:, :size]), ("what is off the diagonal", noise[:, size:])]
-    return [(name, part) for name, part in groups if part.size >= 2]
+def _groups(query: Query, n_items: int) -> dict[str, slice]:
+    """Parts of the coordinates that a mistake would treat apart: a block of a sum, the diagonal of a Gram."""
+    if isinstance(query, SumQuery):
+        sizes = [math.prod(shape) for shape in query.shapes(n_items)]
+        parts = {f"block {number}": size for number, size in enumerate(sizes, 1)}
+    else:
+        size = query.size(n_items) if isinstance(query, GramQuery) and query.diagonal else 0
+        parts = {"the diagonal": size, "what is off the diagonal": query.coordinates(n_items) - size}
+    edges = np.cumsum([0, *parts.values()]).tolist()
+    cuts = itertools.starmap(slice, itertools.pairwise(edges))
+    apart = {name: cut for name, cut in zip(parts, cuts, strict=True) if cut.stop > cut.start}
+    return {"the noise": slice(0, edges[-1])} | (apart if len(apart) > 1 else {})
 
 
 def books(subject: Subject, training: Training) -> list[Finding]:

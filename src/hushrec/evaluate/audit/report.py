@@ -7,12 +7,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+class Curve(NamedTuple):
+    """An attack's ROC: false- and true-positive rates, of how many trials in each world, with privacy or without."""
+
+    false: NDArray[np.float64]
+    true: NDArray[np.float64]
+    trials: int
+    private: bool = True
+
 
 TITLES = {
     "neighbours": "Neighbours: measured change against declared sensitivity, every query of the plan",
@@ -39,7 +47,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditReport:
-    """All findings of an audit. `passed`: nothing that was tried broke the guarantee; that is not a proof of it."""
+    """All findings of an audit. `passed`: nothing that was tried broke the guarantee; that is not a proof of it.
+
+    epsilon, delta, mu: what is claimed of the release, which may be less than was asked for; without a claim
+    (`claimed` is False), what was asked for. mu is infinite where the claim is not one of Gaussian noise.
+    """
 
     solver: str
     epsilon: float
@@ -49,6 +61,7 @@ class AuditReport:
     confidence: float
     findings: tuple[Finding, ...]
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    claimed: bool = True
 
     @property
     def passed(self) -> bool:
@@ -76,11 +89,13 @@ class AuditReport:
     def to_text(self) -> str:
         """The report for a reader."""
         verdict = "nothing broke the guarantee" if self.passed else "THE GUARANTEE IS BROKEN"
+        gaussian = math.isfinite(self.mu)
+        what = "claimed" if self.claimed else "nothing is claimed of the release as a whole; asked for"
         lines = [
-            f"Audit of {self.solver}: claimed (ε, δ) = ({self.epsilon:g}, {self.delta:g}) under {self.relation}, "
-            f"μ = {self.mu:.4g}",
-            f"Verdict: {verdict}. Best lower bounds at {self.confidence:.0%} confidence: "
-            f"ε ≥ {self.epsilon_lower:.3g}, μ ≥ {self.mu_lower:.3g}.",
+            f"Audit of {self.solver}: {what} (ε, δ) = ({self.epsilon:g}, {self.delta:g}) under {self.relation}"
+            + (f", μ = {self.mu:.4g}" if gaussian else ""),
+            f"Verdict: {verdict}. Best lower bounds, each at {self.confidence:.0%} confidence: "
+            f"ε ≥ {self.epsilon_lower:.3g}" + (f", μ ≥ {self.mu_lower:.3g}." if gaussian else "."),
             "An audit can show that a system is broken; that it finds nothing is no proof that it is sound.",
         ]
         for check, title in TITLES.items():
@@ -99,11 +114,20 @@ class AuditReport:
             "relation": self.relation,
             "mu": self.mu,
             "confidence": self.confidence,
+            "claimed": self.claimed,
             "passed": self.passed,
             "epsilon_lower": self.epsilon_lower,
             "mu_lower": self.mu_lower,
             "findings": [{**vars(finding), "figures": dict(finding.figures)} for finding in self.findings],
-            "curves": {name: [list(axis) for axis in curve] for name, curve in self.curves.items()},
+            "curves": {
+                name: {
+                    "false_positives": list(curve.false),
+                    "true_positives": list(curve.true),
+                    "trials": curve.trials,
+                    "private": curve.private,
+                }
+                for name, curve in self.curves.items()
+            },
         }
         converted: dict[str, Any] = _plain(plain)
         return converted
@@ -113,13 +137,17 @@ class AuditReport:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def draw(self, path: Path) -> bool:
-        """Write the attackers' curves and the best possible one as PNG; False without Matplotlib."""
-        from hushrec.evaluate.plots import draw_curves
+        """Draw the attackers' curves and the best possible one; False without Matplotlib.
+
+        Where μ is known, a band shows how far a curve of the fewest trials may lie above that by luck alone.
+        """
+        from hushrec.evaluate.plots import check_picture, draw_curves
         from hushrec.privacy.meaning import roc
 
-        bounded = math.isfinite(self.mu)
+        place, bounded = check_picture(path), math.isfinite(self.mu)
         best = {f"best possible attacker at μ = {self.mu:.3g}": roc(self.mu, points=301)} if bounded else {}
-        return draw_curves(self.curves, best, f"{self.solver}: attackers' success", path)
+        trials = min((curve.trials for curve in self.curves.values() if curve.private), default=0)
+        return draw_curves(self.curves, best, f"{self.solver}: attackers' success", place, trials=trials)
 
 
 def _plain(value: Any) -> Any:

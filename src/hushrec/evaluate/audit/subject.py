@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrec.data.ratings import Ratings
+from hushrec.data.ratings import Ratings, check_range
+from hushrec.data.synthetic import surrogate
 from hushrec.engines.base import Sums, Work
 from hushrec.errors import ConfigError
 from hushrec.fit import learn
@@ -30,12 +31,26 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answer:
-    """One release as everyone sees it: its name, its public question, and the noisy sums."""
+    """One release as everyone sees it: its name, its public question, the noisy sums, and the items it was about.
+
+    kept: positions in the first item list, of those that a noisy choice had left at the time.
+    """
 
     label: str
     query: Query
     share: float
     noisy: Noisy
+    kept: NDArray[np.integer[Any]]
+
+    def rows(self, ratings: Ratings) -> Ratings:
+        """The ratings as the question saw them: of the kept items alone, whatever else is wrong with them."""
+        if len(self.kept) == ratings.n_items:
+            return ratings
+        place = np.full(ratings.n_items, -1, dtype=np.int32)
+        place[self.kept] = np.arange(len(self.kept), dtype=np.int32)
+        rows = ((place[np.asarray(items)], np.asarray(values)) for items, values in rows_of(ratings))
+        kept = [(items[items >= 0], values[items >= 0]) for items, values in rows]
+        return table(kept, len(self.kept), ratings.value_range)
 
 
 @dataclass(frozen=True)
@@ -57,6 +72,11 @@ class Subject:
     curator: type[Curator] = Curator
     top: int | None = None
 
+    @cached_property
+    def mu(self) -> float:
+        """What the whole budget may cost."""
+        return self.budget.mu
+
     def train(self, ratings: Ratings, *, seed: int | None = None, engine: Any = None) -> Training:
         """Train once, with every answer written down."""
         engine = engine if engine is not None else InlineEngine()
@@ -67,7 +87,7 @@ class Subject:
         def watched(label: str, query: Any) -> Noisy:
             noisy = ask(label, query)
             share = curator._shares.get(label, 0.0)
-            answers.append(Answer(label, query, share, noisy))
+            answers.append(Answer(label, query, share, noisy, np.asarray(curator.items)))
             return noisy
 
         curator.release = watched  # type: ignore[method-assign]
@@ -77,6 +97,12 @@ class Subject:
     def open(self, ratings: Ratings, *, seed: int | None = None, engine: Any = None) -> Curator:
         """A new curator of the audited kind."""
         return self.curator(ratings, self.budget, engine=engine or InlineEngine(), seed=seed)
+
+    def ask(self, answer: Answer, ratings: Ratings, *, share: float, seed: int | None) -> Noisy:
+        """A new answer to the question, at this share of the budget, and to nothing else."""
+        curator = self.open(answer.rows(ratings), seed=seed)
+        curator.plan({answer.label: share})
+        return curator.release(answer.label, answer.query)
 
 
 class InlineEngine:
@@ -129,6 +155,37 @@ def rows_of(ratings: Ratings) -> list[Row]:
     ]
 
 
+@dataclass(frozen=True)
+class Shape:
+    """The public shape of generated data. per_user: ratings of a user, on average."""
+
+    users: int
+    items: int
+    value_range: tuple[float, float]
+    per_user: float
+
+    def __post_init__(self) -> None:
+        require_small(self.users, self.items)
+        object.__setattr__(self, "value_range", check_range(self.value_range))
+        if not 0.0 < self.per_user <= self.items:
+            raise ConfigError(
+                f"ratings_per_user must be above 0 and at most the {self.items} items, not {self.per_user:g}."
+            )
+
+    def others(self, number: int) -> tuple[Row, ...]:
+        """All users but the target, drawn anew for every number."""
+        people = surrogate(self.users - 1, self.items, self.per_user, self.value_range, seed=number, rank=2)
+        return tuple(rows_of(people))
+
+    def with_items(self, items: int) -> Shape:
+        """As many users with as large a part of these items each."""
+        return replace(self, items=items, per_user=max(self.per_user * items / self.items, 1.0))
+
+    def world(self, relation: str) -> World:
+        """The other users with room for a target."""
+        return World(others=self.others(0), n_items=self.items, value_range=self.value_range, relation=relation)
+
+
 @dataclass(frozen=True, kw_only=True)
 class World:
     """The other users, the public shape, and the relation: what a target's row is put into."""
@@ -141,6 +198,10 @@ class World:
     def with_target(self, *rows: Row) -> Ratings:
         """The data with these users beside the others."""
         return table((*self.others, *rows), self.n_items, self.value_range)
+
+    def alone(self, *rows: Row) -> Ratings:
+        """The data of these users and nobody else."""
+        return table(rows, self.n_items, self.value_range)
 
     @property
     def nobody(self) -> tuple[Row, ...]:
@@ -170,11 +231,11 @@ def _mu(budget: Budget | NonPrivate) -> float:
     return budget.mu
 
 
-def exact(query: Query, scale: Scale, ratings: Ratings, shards: Sequence[Ratings] | None = None) -> Sums:
+def exact(answer: Answer, scale: Scale, ratings: Ratings, shards: Sequence[Ratings] | None = None) -> Sums:
     """The sums before noise, over one shard or over these."""
-    sums = query.zeros(ratings.n_items, np.float64 if scale.units is None else np.int64)
+    sums = answer.query.zeros(len(answer.kept), np.float64 if scale.units is None else np.int64)
     for part in shards if shards is not None else (ratings,):
-        query.add(part, {}, scale, sums)
+        answer.query.add(answer.rows(part), {}, scale, sums)
     return sums
 
 

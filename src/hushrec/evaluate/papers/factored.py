@@ -2,7 +2,9 @@
 
 The data are the paper's: Gaussian factors, every row of norm above 2 scaled down to 2, so that entries lie within
 ±4; every entry is observed with probability r log(m)/n; noise of variance 1 or 0. The error is ‖X̂ − X*‖²/(mn).
-Every method runs at one setting for all cells: nothing is tuned on a validation set.
+Every method runs at one setting for all cells: nothing is tuned on a validation set. Beside the error stand that of
+the items' true means, which use no user's ratings, and the part of the runs that fell back to a constant because the
+budget allows no round.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ from hushrec.release.file import Release
 from hushrec.solvers.als import ALS
 from hushrec.solvers.base import Solver
 from hushrec.solvers.factored_gradient import FactoredGradient
+from hushrec.solvers.posterior import Posterior
 
 ITEMS, RANK, DELTA, LONGEST_ROW = 100, 5, 1e-5, 2.0
 USERS, EPSILONS, RANKS = (5_000, 10_000, 15_000), (2.0, 5.0, 10.0, 20.0), (3, 5, 7)
 RANK_SETTINGS = ((15_000, 5.0), (10_000, 10.0))
+QUICK_SIZES, QUICK_EPSILONS = (2_000,), (10.0,)
+QUICK_RANKS, QUICK_RANK_SETTINGS = (3, 7), ((1_500, 10.0), (1_000, 20.0))
 HALF_WIDTH = 8.0  # public range ±8: 4 for the matrix, 4 standard deviations for the noise
 ROUNDS = (2, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50, 60)
 BLOCK = 2_000
@@ -39,6 +44,7 @@ METHODS = (
     "DPALS, private",
     "DPLMC, random, paper's noise",
     "DPLMC, private, ridge readout",
+    "Posterior",
 )
 
 
@@ -77,8 +83,11 @@ def planted(users: int, items: int, rank: int, noise: float, seed: int) -> Plant
 
 
 def solver(method: str, rank: int, density: float) -> Solver:
-    """The solver behind a method's name in the figures."""
+    """The solver behind a method's name in the figures; the paper's noise goes with the paper's p for every user."""
+    if method == "Posterior":
+        return Posterior()
     name, start, *rest = method.split(", ")
+    published = "paper's noise" in rest
     if name == "DPALS":
         start = "gram" if start == "private" else "random"
         return ALS(start=start, rank=rank, weights="uniform", centre=False)  # type: ignore[arg-type]
@@ -88,7 +97,8 @@ def solver(method: str, rank: int, density: float) -> Solver:
         density=density,
         centre=False,
         readout="ridge" if "ridge readout" in rest else "factors",
-        noise="paper" if "paper's noise" in rest else "exact",
+        noise="paper" if published else "exact",
+        own_density=not published,
     )
 
 
@@ -104,16 +114,28 @@ def squared_error(release: Release, data: Planted) -> float:
     return total / (len(data.users) * len(data.items))
 
 
+def means_error(data: Planted) -> float:
+    """The same for the true mean of every item's column: what knowing all items and no user gives."""
+    left, right = data.users - data.users.mean(axis=0), data.items
+    return float(np.trace((left.T @ left) @ (right.T @ right)) / (len(left) * len(right)))
+
+
 def _run(cell: Cell, options: Options) -> dict[str, Any]:
     data = planted(cell["users"], ITEMS, cell["rank"], cell["noise"], cell["seed"])
     made = solver(cell["method"], cell["rank"], data.density)
     release = fit(data.ratings, made, Budget(cell["epsilon"], DELTA), seed=cell["seed"])
-    return {"error": squared_error(release, data), "exact epsilon": release.guarantee.spent}
+    asked = {entry.name for entry in release.guarantee.ledger}
+    return {
+        "error": squared_error(release, data),
+        "item means": means_error(data),
+        "fallback": 0.0 if asked & {"gradient 1", "round 1"} else 1.0,
+        "exact epsilon": release.guarantee.spent,
+    }
 
 
 def _cells(noise: float) -> Any:
     def cells(options: Options) -> list[Cell]:
-        sizes, epsilons = ((600,), (5.0,)) if options.quick else (USERS, EPSILONS)
+        sizes, epsilons = (QUICK_SIZES, QUICK_EPSILONS) if options.quick else (USERS, EPSILONS)
         return [
             {"method": method, "users": users, "rank": RANK, "noise": noise, "epsilon": epsilon, "seed": seed}
             for users in sizes
@@ -126,11 +148,11 @@ def _cells(noise: float) -> Any:
 
 
 def _rank_cells(options: Options) -> list[Cell]:
-    settings = ((600, 5.0),) if options.quick else RANK_SETTINGS
+    settings, ranks = (QUICK_RANK_SETTINGS, QUICK_RANKS) if options.quick else (RANK_SETTINGS, RANKS)
     return [
         {"method": method, "users": users, "rank": rank, "noise": 1.0, "epsilon": epsilon, "seed": seed}
         for users, epsilon in settings
-        for rank in RANKS
+        for rank in ranks
         for seed in seeds(options)
         for method in METHODS
         if "ridge" not in method
@@ -169,10 +191,10 @@ def _rate_run(cell: Cell, options: Options) -> dict[str, Any]:
 
 
 def _summary(records: list[dict[str, Any]]) -> Table:
-    """Mean and spread over the trials; drawn are the rows of the largest m alone."""
+    """Mean and spread over the trials; a setting is the m and the ε of a panel of Figure 3."""
     table = summarise(records, ("method", "users", "rank", "noise", "epsilon"), spread=("error",))
-    largest = max(row["users"] for row in table.rows)
-    return Table(columns=table.columns, rows=[{**row, "drawn": row["users"] == largest} for row in table.rows])
+    rows = [{**row, "setting": f"m = {row['users']:,}, ε = {row['epsilon']:g}"} for row in table.rows]
+    return Table(columns=table.columns, rows=rows)
 
 
 def _rate_summary(records: list[dict[str, Any]]) -> Table:
@@ -184,9 +206,7 @@ def _figure(name: str, number: int, noise: float) -> Experiment:
     return Experiment(
         name=name,
         title=f"Squared error per entry against ε, {kind} (Figure {number} of the DPLMC paper)",
-        about=ABOUT.format(
-            noise=f"noise of variance {noise:g}", settings="m = 5,000, 10,000, 15,000 users (the plot: 15,000)"
-        ),
+        about=ABOUT.format(noise=f"noise of variance {noise:g}", settings="m = 5,000, 10,000, 15,000 users"),
         cells=_cells(noise),
         run=_run,
         summary=_summary,
@@ -197,7 +217,7 @@ def _figure(name: str, number: int, noise: float) -> Experiment:
             y_label=ERROR,
             log_x=True,
             log_y=True,
-            only=(("drawn", True),),
+            across="users",
         ),
     )
 
@@ -217,9 +237,10 @@ EXPERIMENTS = (
             noise="noise of variance 1", settings="m = 15,000 at ε = 5 and m = 10,000 at ε = 10"
         ).replace("r = 5", "r = 3, 5, 7"),
         cells=_rank_cells,
+        fixed_epsilon="has its own epsilon for each number of users",
         run=_run,
         summary=_summary,
-        plot=PlotSpec(x="rank", y="error", y_label=ERROR, log_y=True, only=(("drawn", True),)),
+        plot=PlotSpec(x="rank", y="error", y_label=ERROR, log_y=True, across="setting"),
     ),
     Experiment(
         name="dplmc-rate",
@@ -227,6 +248,7 @@ EXPERIMENTS = (
         about="Generated data as in Figure 2 with m = 5,000, no observation noise, no privacy, nothing clipped, "
         "mean of 10 trials: a straight line on a logarithmic axis is a linear rate.",
         cells=_rate_cells,
+        fixed_epsilon="is without privacy",
         run=_rate_run,
         summary=_rate_summary,
         plot=PlotSpec(x="rounds", y="error", y_label=ERROR, log_y=True),

@@ -34,6 +34,7 @@ from hushrec.solvers.means import learn_means, means_share
 from hushrec.solvers.svd import SVD, USERS_SHARE, ridge_model
 
 DELTA, TEST, MOST, RUNS = 1e-6, 0.01, 80, 10
+USERS, USERS_QUICK, ITEMS = 500_000, 10_000, 400
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0)
 RELATION: Relation = "add-remove"  # the papers' sensitivities are those of this relation
 SPARE = 0.99  # of a budget for the paper's noise: the rest pays for the noisy number of users
@@ -52,20 +53,24 @@ class ItemMeansOnly:
 
 PAPERS_OWN = "FW, the paper's noise and form"
 NOT_PRIVATE = "FW, not private"
-METHODS: dict[str, Any] = {
-    "FW, exact noise": FrankWolfe(),
-    "FW, exact noise, replay": FrankWolfe(readout="replay"),
-    PAPERS_OWN: FrankWolfe(readout="replay", noise="paper", ratings_per_user=MOST),
-    "SVD": SVD(),
-    "SVD after cleansing": CleansedSVD(),
-    "SVD after cleansing, strawman": CleansedSVD(noise="paper", ratings_per_user=MOST),
-    "item means": ItemMeansOnly(),
-}
-NONPRIVATE = {
-    NOT_PRIVATE: FrankWolfe(readout="replay", step_scale=2.0),
+NONPRIVATE: dict[str, Any] = {
+    NOT_PRIVATE: FrankWolfe(readout="replay", step_scale=2.0, averages="plain"),
     "FW, not private, ridge": FrankWolfe(),
 }
 ROUNDS_GRID = (5, 10, 20, 40, 80, 150)
+
+
+def methods(most: int) -> dict[str, Any]:
+    """The private solvers by name; `most`: how many ratings of a user the paper's own forms count with."""
+    return {
+        "FW, exact noise": FrankWolfe(),
+        "FW, exact noise, replay": FrankWolfe(readout="replay"),
+        PAPERS_OWN: FrankWolfe(noise="paper", ratings_per_user=most),
+        "SVD": SVD(),
+        "SVD after cleansing": CleansedSVD(),
+        "SVD after cleansing, strawman": CleansedSVD(noise="paper", ratings_per_user=most),
+        "item means": ItemMeansOnly(),
+    }
 
 
 # --- Figure 2 -------------------------------------------------------------------------------------
@@ -73,11 +78,15 @@ ROUNDS_GRID = (5, 10, 20, 40, 80, 150)
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One panel of Figure 2: data sets that serve, top items, the scale of errors, and the paper's grid for k."""
+    """One panel of Figure 2: data sets that serve, top items, the scale of errors, and the paper's grid for k.
+
+    most: how many of a user's ratings the paper samples; where it samples none, how many items there are.
+    """
 
     serve: tuple[str, ...]
     what: str
     top: int | None = 400
+    most: int = MOST
     scale: float | None = None  # errors are given as if the value range were this wide; None: native
     nuclear_grid: tuple[float, ...] = ()
 
@@ -106,31 +115,33 @@ def _figure_cells(figure: Figure | None, options: Options) -> list[Cell]:
     epsilons = options.epsilons or ((1.0, 5.0) if options.quick else EPSILONS)
     runs = options.runs or (1 if options.quick else RUNS)
     cells = []
-    for method in METHODS:
+    for method, solver in methods(MOST).items():
         for epsilon in epsilons:
-            cells += [{"method": method, "epsilon": epsilon, **tuned} for tuned in _grid(method, figure, options)]
+            cells += [{"method": method, "epsilon": epsilon, **tuned} for tuned in _grid(solver, figure, options)]
     cells += [{"method": method, "epsilon": None} for method in NONPRIVATE]
     if figure is not None:
         options.path(figure.what)  # a clear message before anything is written
     return [{**cell, "seed": options.seed + run} for cell in cells for run in range(runs)]
 
 
-def _grid(method: str, figure: Figure | None, options: Options) -> list[Cell]:
-    """The paper's hyper-parameters to try, {} for the defaults."""
-    solver = METHODS[method]
-    if not options.tuned or not isinstance(solver, FrankWolfe) or solver.readout != "replay":
+def _grid(solver: Any, figure: Figure | None, options: Options) -> list[Cell]:
+    """The paper's hyper-parameters to try, {} for the defaults; of planted data, k is their own norm."""
+    if not options.tuned or not isinstance(solver, FrankWolfe) or solver.form != "replay":
         return [{}]
-    norms = figure.nuclear_grid if figure is not None else ()
-    return [{"iterations": rounds, "nuclear_norm": norm} for rounds in ROUNDS_GRID for norm in (norms or (None,))]
+    norms = figure.nuclear_grid if figure is not None else (math.sqrt(_planted_users(options) * ITEMS) / 3,)
+    return [{"iterations": rounds, "nuclear_norm": norm} for rounds in ROUNDS_GRID for norm in norms]
+
+
+def _planted_users(options: Options) -> int:
+    return USERS_QUICK if options.quick else USERS
 
 
 def _figure_run(figure: Figure | None, cell: Cell, options: Options) -> dict[str, Any]:
     train, test = _data(figure, options, cell["seed"])
     width = 1.0 if figure is None else figure.width()
-    solver = {**METHODS, **NONPRIVATE}[cell["method"]]
+    solver = {**methods(MOST if figure is None else figure.most), **NONPRIVATE}[cell["method"]]
     if "iterations" in cell:
-        norm = cell["nuclear_norm"]
-        solver = replace(solver, iterations=cell["iterations"], nuclear_norm=None if norm is None else norm * width)
+        solver = replace(solver, iterations=cell["iterations"], nuclear_norm=cell["nuclear_norm"] * width)
     if cell["epsilon"] is None and options.quick and cell["method"] == NOT_PRIVATE:
         solver = replace(solver, iterations=40)
     release = fit(train, *_with_budget(solver, cell["epsilon"]), seed=cell["seed"])
@@ -149,7 +160,7 @@ def _with_budget(solver: Any, epsilon: float | None) -> tuple[Any, Budget | NonP
 
 def _data(figure: Figure | None, options: Options, seed: int) -> tuple[Ratings, Ratings]:
     if figure is None:
-        return _planted(10_000 if options.quick else 500_000, 400, MOST, seed)
+        return _planted(_planted_users(options), ITEMS, MOST, seed)
     return split(figure.load(options.path(figure.what)), test=TEST, seed=seed)
 
 
@@ -175,21 +186,30 @@ def _figure_summary(records: list[Record]) -> Table:
 PLOT = PlotSpec(x="epsilon", y="rmse", log_x=True, x_label="epsilon", y_label="RMSE on held-out ratings")
 
 
-def _figure(name: str, title: str, figure: Figure | None, data: str) -> Experiment:
-    grid = "" if figure is None or not figure.nuclear_grid else f" --tuned tries k in {figure.nuclear_grid}."
+HELD_OUT = "1 % of the ratings held out at random, in each run others"
+
+
+def _figure(name: str, title: str, figure: Figure | None, data: str, test: str = HELD_OUT) -> Experiment:
+    norms = "k = the planted norm" if figure is None else f"k in {figure.nuclear_grid}"
+    most = MOST if figure is None else figure.most
+    sampled = f"a sample of at most {most} ratings a user" if most == MOST else "all ratings, without sampling"
     return Experiment(
         name=name,
         title=title,
         about=(
-            f"{data} 1 % of the ratings held out at random, delta = 1e-6, add-remove, {RUNS} runs, each with its own "
-            "split and noise. Settings are the defaults. Epsilon is what a method promises; for the paper's noise it "
-            "is what the paper claims, and 'exact epsilon' is what the noise is worth. The strawman is SVD after "
-            f"cleansing as that figure ran it, with the noise of one rating times {MOST}.{grid}"
+            f"{data} Scored on {test}. delta = 1e-6, add-remove, {RUNS} runs (--quick: 1), each with its own noise. "
+            "Epsilon is what a method promises; for the paper's noise it is what the paper claims, and 'exact epsilon' "
+            f"is what the noise is worth. The paper's form uses {sampled}, as in its Figure 2; the other methods use "
+            f"all. The strawman is SVD after cleansing as run there, with the noise of one rating times {most}. "
+            "'FW, not private' is the paper's Algorithm 2: plain averages of items, then of users, taken out, 400 "
+            "rounds (--quick: 40), step 2/(t + 2). The grid of --tuned, for both private forms with replay: "
+            f"{norms}, T in {ROUNDS_GRID}."
         ),
         cells=functools.partial(_figure_cells, figure),
         run=functools.partial(_figure_run, figure),
         summary=_figure_summary,
         plot=PLOT,
+        tunable=True,
     )
 
 
@@ -197,6 +217,7 @@ JESTER = Figure(
     serve=("jester", "jester-1", "jester-2", "jester-3"),
     what="the Jester joke ratings (all three parts, or one), as published",
     top=None,
+    most=100,
     scale=5.0,
     nuclear_grid=(20_000, 25_000),
 )
@@ -221,22 +242,27 @@ YAHOO = Figure(
 # --- error against the number of users ------------------------------------------------------------
 
 SLOPE_ITEMS, SLOPE_RATED = 100, 30
+SLOPE_SIZES, SLOPE_QUICK = range(12, 20), range(12, 16)  # logarithms of the numbers of users
+SLOPE_PAPER, SLOPE_SVD = "FW, the paper's noise and form", "SVD, Algorithm 3"
 SLOPE_METHODS: dict[str, Any] = {
-    "FW, replay": FrankWolfe(readout="replay", iterations=10),
-    "FW, ridge": FrankWolfe(),
-    "SVD, Algorithm 3": SVD(readout="projection", rank=1, density=SLOPE_RATED / SLOPE_ITEMS),
+    SLOPE_PAPER: FrankWolfe(noise="paper", iterations=10, user_mean="none"),
+    "FW, exact noise, replay": FrankWolfe(readout="replay", iterations=10),
+    "FW, exact noise, ridge": FrankWolfe(),
+    SLOPE_SVD: SVD(readout="projection", rank=1, density=SLOPE_RATED / SLOPE_ITEMS),
     "SVD, ridge": SVD(),
 }
-THEORY = {"Corollary 3.1 (scaled)": -0.5, "Theorem B.3 (scaled)": -2.0}
+SLOPE_EPSILON = {SLOPE_PAPER: 20.0}  # where λ stands above its own bias; 1 for all others
+# At fixed items and rounds, each from the first price of the method that it is about.
+THEORY = {"equation (3) of Theorem 3.2, scaled": (-0.5, SLOPE_PAPER), "Theorem B.3, scaled": (-2.0, SLOPE_SVD)}
 
 
 def _slope_cells(options: Options) -> list[Cell]:
-    exponents = range(12, 16, 1) if options.quick else range(12, 20)
+    exponents = SLOPE_QUICK if options.quick else SLOPE_SIZES
     runs = options.runs or (1 if options.quick else 5)
     return [
         {"method": method, "users": 2**exponent, "epsilon": epsilon, "seed": options.seed + run}
         for method in SLOPE_METHODS
-        for epsilon in options.epsilons or (1.0,)
+        for epsilon in options.epsilons or (SLOPE_EPSILON.get(method, 1.0),)
         for exponent in exponents
         for run in range(runs)
     ]
@@ -247,30 +273,52 @@ def _slope_run(cell: Cell, options: Options) -> dict[str, Any]:
     train, test = _planted(cell["users"], SLOPE_ITEMS, SLOPE_RATED, cell["seed"])
     solver = SLOPE_METHODS[cell["method"]]
     errors = [
-        evaluate(fit(train, solver, budget, seed=cell["seed"]), train, test)["rmse"] ** 2
-        for budget in (Budget(cell["epsilon"], DELTA, relation=RELATION), NonPrivate(relation=RELATION))
+        evaluate(fit(train, *asked, seed=cell["seed"]), train, test)["rmse"] ** 2
+        for asked in (_with_budget(solver, cell["epsilon"]), (solver, NonPrivate(relation=RELATION)))
     ]
-    return {"mse": errors[0], "mse without noise": errors[1], "price": max(errors[0] - errors[1], 0.0)}
+    return {"mse": errors[0], "mse without noise": errors[1], "price": errors[0] - errors[1]}
 
 
 def _slope_summary(records: list[Record]) -> Table:
-    """With the slope of log(price) against log(users) beyond the first quarter of its fall, and the theory's lines."""
-    table = summarise(records, ("method", "users", "epsilon"), spread=("mse",))
-    rows = []
-    for method in dict.fromkeys(row["method"] for row in table.rows):
-        line = [row for row in table.rows if row["method"] == method]
-        slope = fitted_slope([row["users"] for row in line], [row["price"] for row in line])
-        rows += [{**row, "slope": slope} for row in line]
-    first = max(row["price"] for row in rows)
-    sizes = sorted({row["users"] for row in rows})
-    for name, slope in THEORY.items():
-        rows += [{"method": name, "users": m, "price": first * (m / sizes[0]) ** slope, "slope": slope} for m in sizes]
+    """With the slope of log(price) against log(users), and the theory's lines."""
+    table = summarise(records, ("method", "users", "epsilon"), spread=("mse", "price"))
+    rows: list[Record] = []
+    for method, epsilon in dict.fromkeys((row["method"], row["epsilon"]) for row in table.rows):
+        line = [row for row in table.rows if (row["method"], row["epsilon"]) == (method, epsilon)]
+        slope = fitted_slope([(row["users"], row["price"], _error(row)) for row in line])
+        rows += _drawn(f"{method}, epsilon {epsilon:g}", [{**row, "slope": slope} for row in line])
+    for name, (slope, method) in THEORY.items():
+        like = [row for row in table.rows if row["method"] == method]
+        start, sizes = like[0], sorted({row["users"] for row in like})
+        prices = {users: start["price"] * (users / start["users"]) ** slope for users in sizes}
+        line = [{"method": name, "users": m, "price": price, "slope": slope} for m, price in prices.items()]
+        rows += _drawn(name, line)
     return Table(columns=(*table.columns, "slope"), rows=rows)
 
 
-def fitted_slope(users: list[float], errors: list[float]) -> float | None:
-    """The slope of log error against log users where the error has fallen to half of its first value or less."""
-    kept = [(m, error) for m, error in zip(users, errors, strict=True) if 0 < error <= 0.5 * errors[0]]
+def _error(row: Record) -> float:
+    """The standard error of a row's price; 0 where a single run tells nothing of it."""
+    return (row["price sd"] or 0.0) / math.sqrt(row["runs"])
+
+
+def _drawn(name: str, line: list[Record]) -> list[Record]:
+    """The rows with what the picture shows: prices above 0; a line that has none becomes a level, at its largest size.
+
+    A price that is not above 0 has no place on a logarithmic axis: noise costs nothing there that could be seen.
+    """
+    level = max(abs(row["price"]) for row in line)
+    if any(row["price"] > 0 for row in line):
+        return [{**row, "line": name, "at": row["users"], "drawn": max(row["price"], 0.0) or None} for row in line]
+    rows = [{**row, "line": f"{name}: none, |price| at most {level:.2g}", "drawn": None} for row in line]
+    return [rows[0] | {"at": None, "drawn": level}, *rows[1:]]
+
+
+def fitted_slope(prices: list[tuple[float, float, float]]) -> float | None:
+    """The slope of log price against log users, from (users, price, standard error) in the order of users.
+
+    Only where the price has fallen to half of its first value or less, and is beyond two standard errors.
+    """
+    kept = [(m, price) for m, price, error in prices if 2 * error < price <= 0.5 * prices[0][1]]
     if len(kept) < 2:
         return None
     logs = np.log(np.array(kept))
@@ -280,6 +328,7 @@ def fitted_slope(users: list[float], errors: list[float]) -> float | None:
 # --- incoherent data ------------------------------------------------------------------------------
 
 INCOHERENT_ITEMS = 400
+INCOHERENT_SIZES, INCOHERENT_QUICK = tuple(10_000 * 2**step for step in range(7)), (10_000, 40_000)
 INCOHERENT_METHODS: dict[str, Any] = {
     "SVD, Algorithm 3": SVD(readout="projection", rank=1, density=1 / math.sqrt(INCOHERENT_ITEMS)),
     "SVD, ridge": SVD(),
@@ -289,7 +338,7 @@ INCOHERENT_METHODS: dict[str, Any] = {
 
 
 def _incoherent_cells(options: Options) -> list[Cell]:
-    sizes = (10_000, 40_000) if options.quick else tuple(10_000 * 2**step for step in range(7))
+    sizes = INCOHERENT_QUICK if options.quick else INCOHERENT_SIZES
     runs = options.runs or (1 if options.quick else 5)
     return [
         {"method": f"{method} on {data} data", "users": users, "epsilon": epsilon, "seed": options.seed + run}
@@ -335,10 +384,11 @@ Cells = Callable[[Options], list[Cell]]
 EXPERIMENTS: tuple[Experiment, ...] = (
     _figure(
         "fw-synthetic",
-        "Private completion of a planted rank-one matrix (500,000 users, 400 items)",
+        "Private completion of a planted rank-one matrix",
         None,
         "A rank-one matrix u vᵀ, entries of u and v uniform, largest entry 1, 500,000 users (--quick: 10,000), 400 "
-        "items, 80 ratings a user; scored on one other entry of every user instead of held-out ratings.",
+        "items, 80 ratings a user.",
+        test="one further entry of every user, in each run of another matrix",
     ),
     _figure("fw-jester", "Private completion of Jester", JESTER, "Jester, errors on the scale 0 to 5."),
     _figure(
@@ -357,24 +407,37 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         name="fw-slope",
         title="The price of privacy against the number of users",
         about=(
-            "Planted rank-one data, 100 items, 30 ratings a user, epsilon 1, delta 1e-6, add-remove, 5 runs. Price: "
-            "mean squared error minus that of the same method on the same data without noise. The bounds' lines have "
-            "the theorems' exponents and start at the largest price; errors must fall at least as steeply."
+            "Planted rank-one data, 100 items, 30 ratings a user, delta 1e-6, add-remove, 5 runs (--quick: 1). Price: "
+            "mean squared error minus that of the same method on the same data without noise; 'slope' is that of its "
+            "logarithm against that of the number of users, where the price has halved and is beyond two standard "
+            "errors. Sizes where it is not above 0 are in the table alone. Dashed lines without marks are "
+            "methods with no price at any size. The bounds' lines have the theorems' exponents at fixed items and "
+            "rounds, and start at the first price of the method that they are about. "
+            "-1/2 of equation (3) is the price of the paper's bias of λ, √(σ log(n/β)) n^¼, which takes a part of "
+            "every step that falls as 1/√m; so the paper's own form has this slope (at epsilon 20, as it claims; at "
+            "1 these sizes are too small for λ to stand above its bias). With exact noise there is no bias: what noise "
+            "does to λ and v falls as 1/m, and the price faster than the bound says, which is an upper bound."
         ),
         cells=_slope_cells,
         run=_slope_run,
         summary=_slope_summary,
         plot=PlotSpec(
-            x="users", y="price", log_x=True, log_y=True, x_label="users m", y_label="price of privacy (MSE)"
+            x="at",
+            y="drawn",
+            series="line",
+            log_x=True,
+            log_y=True,
+            x_label="users m",
+            y_label="price of privacy (MSE)",
         ),
     ),
     Experiment(
         name="svd-incoherent",
         title="Algorithm 3 and Algorithm 1 on incoherent and on coherent rank-one data",
         about=(
-            "Rank one, 400 items, 20 ratings a user (Remarks 5 and 6), epsilon 1, delta 1e-6, add-remove, 5 runs. "
-            "Incoherent: entries ±1. Coherent: sizes U² for users and U⁴ for items, U uniform, so that few entries "
-            "carry most of the matrix."
+            "Rank one, 400 items, 20 ratings a user (Remarks 5 and 6), epsilon 1, delta 1e-6, add-remove, 5 runs "
+            "(--quick: 1). Incoherent: entries ±1. Coherent: sizes U² for users and U⁴ for items, U uniform, so that "
+            "few entries carry most of the matrix."
         ),
         cells=_incoherent_cells,
         run=_incoherent_run,

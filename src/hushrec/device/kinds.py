@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrec.device import clicks, factored, frank_wolfe, kernels
+from hushrec.device import clicks, factored, frank_wolfe, kernels, posterior
 
 Arrays = Mapping[str, NDArray[np.float64]]
 Settings = Mapping[str, float]
@@ -38,13 +38,27 @@ class Kind:
     predicts: Literal["values", "scores", "chances"] = "values"
 
 
+def prior_means(arrays: Arrays, rows: Rows) -> NDArray[np.float64]:
+    """Where a user's coordinates are expected before her values are seen, (m, r): which items she rated tells."""
+    indptr, indices, _ = rows
+    if "choices" not in arrays:
+        return np.zeros((len(indptr) - 1, arrays["loadings"].shape[1]))
+    features = posterior.choice_features(indptr, indices, arrays["choices"])
+    return np.asarray(features[:, 2:] + features[:, :1] * arrays["start"] + features[:, 1:2] * arrays["activity"])
+
+
+def surprises(arrays: Arrays, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The prior means (m, r) of the rows, and by how much each rating (nnz,) differs from what they predict."""
+    indptr, indices, values = rows
+    expected = prior_means(arrays, rows)
+    return expected, values - kernels.predict_at(indptr, indices, arrays["means"], arrays["loadings"], expected)
+
+
 def _posterior(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
     """The posterior mean of a Gaussian model: ridge regression of the user's own deviations from the means."""
-    indptr, indices, values = rows
-    deviations = values - arrays["means"][indices]
-    return np.asarray(
-        kernels.posterior_means(indptr, indices, deviations, arrays["loadings"], arrays["precision"], arrays["noise"])
-    )
+    expected, deviations = surprises(arrays, rows)
+    model = arrays["loadings"], arrays["precision"], arrays["noise"]
+    return np.asarray(expected + kernels.posterior_means(rows[0], rows[1], deviations, *model))
 
 
 def _projection(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
@@ -124,7 +138,8 @@ def _answers(settings: Settings) -> frank_wolfe.Rules:
 def _answered(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
     """The most likely coordinates given which of her ratings are above the threshold: one-bit completion."""
     indptr, indices, values = rows
-    yes = (np.asarray(values) > settings["threshold"]).astype(np.float64)
+    # as 32-bit numbers, like the ratings of training: else a rating at the threshold may lie on either side of it
+    yes = (np.asarray(values, np.float32) > np.float32(settings["threshold"])).astype(np.float64)
     model = arrays["means"], arrays["loadings"], arrays["precision"]
     return np.asarray(frank_wolfe.linked_means(indptr, indices, yes, *model, _answers(settings)))
 
@@ -140,6 +155,19 @@ def _to_values(settings: Settings, scores: NDArray[np.float64]) -> NDArray[np.fl
 KINDS: dict[str, Kind] = {
     "gaussian": Kind(
         shapes={"means": ("n",), "loadings": ("n", "r"), "precision": ("r",), "noise": ("n",)},
+        fold_in=_posterior,
+        positive=("precision", "noise"),
+    ),
+    "choosing": Kind(
+        shapes={
+            "means": ("n",),
+            "loadings": ("n", "r"),
+            "precision": ("r",),
+            "noise": ("n",),
+            "start": ("r",),
+            "activity": ("r",),
+            "choices": ("n", "r"),
+        },
         fold_in=_posterior,
         positive=("precision", "noise"),
     ),

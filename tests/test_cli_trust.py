@@ -1,0 +1,143 @@
+"""The command line where trust is at stake: audits, ledgers, runs that go on, data without values."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from hushrec.cli import app
+
+RATINGS = "user,item,value\n" + "".join(f"{u},{i},{1 + (u * i) % 5}\n" for u in range(12) for i in range(u % 3, 8, 2))
+CLICKS = "user,item\n" + "".join(f"{u},{i}\n" for u in range(12) for i in range(u % 3, 8, 2))
+FIT = ["--value-range", "1", "5", "--epsilon", "4", "--delta", "1e-6", "--solver", "svd"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ratings.csv").write_text(RATINGS)
+    (tmp_path / "clicks.csv").write_text(CLICKS)
+    return tmp_path
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+# --- audit -----------------------------------------------------------------------------------------
+
+
+def test_an_audit_takes_the_shape_that_it_is_given(place):
+    shape = ["--users", 9, "--items", 5, "--value-range", 0, 10, "--ratings-per-user", 3, "--top", 4]
+    effort = ["--canaries", 12, "--search", 1, "--check", "one-run", "--check", "noise", "--seed", 1, "--json"]
+    done = call("audit", "--solver", "svd", "--epsilon", 4, *shape, *effort)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    names = [finding["name"] for finding in found["findings"]]
+    assert "top items (item counts)" in names
+    assert any(name.startswith("12 canaries") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--ratings-per-user", "nan"], "ratings_per_user must be"),
+        (["--value-range", "5", "1"], "value_range must be"),
+        (["--canaries", "1"], "canaries from 4"),
+        (["--top", "0", "--check", "noise"], "top"),
+        (["--plot", "roc.txt"], "must end in .png"),
+        (["--solver", "onebit", "--check", "nonsense"], "known are neighbours, black-box"),
+        (["--solver", "onebit", "--check", "replay"], "where single ratings are protected"),
+        (["--solver", "onebit", "--top", "3"], "top is for audits of users"),
+        (["--solver", "onebit", "--trainings", "3"], "trainings must be at least 20"),
+    ],
+)
+def test_what_cannot_be_audited_is_one_sentence(place, option, said):
+    done = call("audit", "--epsilon", 1, *option)
+    assert done.exit_code == 2, done.output
+    assert said in done.output
+    assert done.output.count("\n") == 1
+
+
+# --- ledgers ---------------------------------------------------------------------------------------
+
+
+def test_a_total_for_users_needs_a_delta(place):
+    done = call("ledger", "start", "one.ledger", "--epsilon", 2)
+    assert done.exit_code == 2
+    assert "--delta must be above 0" in done.output
+    assert not (place / "one.ledger").exists()
+    assert call("ledger", "start", "one.ledger", "--epsilon", 2, "--unit", "rating").exit_code == 0
+
+
+def test_a_first_fit_that_is_refused_starts_no_ledger(place):
+    """Without a delta the fit cannot be made: a total without one would refuse all later fits too."""
+    done = call("fit", "ratings.csv", "--value-range", 1, 5, "--epsilon", 4, "--ledger", "one.ledger")
+    assert done.exit_code == 2
+    assert "delta is 0.0" in done.output
+    assert not (place / "one.ledger").exists()
+
+
+def test_seeded_runs_have_a_ledger_of_their_own(place):
+    assert call("ledger", "start", "real.ledger", "--epsilon", 9, "--delta", 1e-6).exit_code == 0
+    done = call("ledger", "start", "try.ledger", "--epsilon", 9, "--delta", 1e-6, "--simulation")
+    assert "simulation" in done.output
+    for ledger, seed, code in (("real", ["--seed", 1], 2), ("try", ["--seed", 1], 0), ("real", [], 0), ("try", [], 2)):
+        done = call("fit", "ratings.csv", *FIT, "--ledger", f"{ledger}.ledger", *seed)
+        assert done.exit_code == code, done.output
+    shown = call("ledger", "show", "try.ledger").output
+    assert shown.startswith("SIMULATION")
+    assert json.loads(call("ledger", "show", "try.ledger", "--json").stdout)["simulation"] is True
+    assert "SIMULATION" not in call("ledger", "show", "real.ledger").output
+    missing = call("fit", "ratings.csv", *FIT, "--ledger", "new.ledger", "--seed", 1)
+    assert missing.exit_code == 2
+    assert not (place / "new.ledger").exists()
+
+
+# --- runs that go on -------------------------------------------------------------------------------
+
+
+def test_a_finished_run_says_that_it_used_no_rating_again(place):
+    words = ["fit", "ratings.csv", *FIT, "--resume", "run", "-o"]
+    assert "answers come from" not in call(*words, "first.hush").output
+    (place / "ratings.csv").write_text(RATINGS.replace(",5\n", ",1\n"))
+    again = call(*words, "second.hush")
+    assert again.exit_code == 0
+    assert "All answers come from run, as they left before: the ratings were not used for them." in again.output
+    assert (place / "first.hush").read_bytes() == (place / "second.hush").read_bytes()
+    sorted((place / "run").glob("*.answer"))[0].unlink()
+    assert "1 of the answers come from run" in call(*words, "third.hush").output
+
+
+# --- clicks ----------------------------------------------------------------------------------------
+
+
+def test_data_without_values_are_learnt_and_asked_for_without_values(place):
+    done = call("fit", "clicks.csv", "--value", "none", "--epsilon", 20, "--delta", 1e-6)
+    assert done.exit_code == 0, done.output
+    assert "ImplicitPosterior" in done.output
+    answers = []
+    for name, content in (
+        ("mine.csv", "item\n2\n4\n"),
+        ("mine.txt", "2\n4\n"),
+        ("pairs.csv", "item,value\n2,9\n4,-3\n"),
+        ("mine.json", "[2, 4]"),
+        ("pairs.json", '{"2": 1, "4": 1}'),
+    ):
+        (place / name).write_text(content)
+        done = call("recommend", "model.hush", name, "--top", 3, "--json")
+        assert done.exit_code == 0, done.output
+        answers.append(json.loads(done.stdout))
+    assert all(answer == answers[0] for answer in answers)
+    assert not {2, 4} & {row["item"] for row in answers[0]}
+    for name, content in (("none.csv", "item\n"), ("odd.json", '[[1], "x"]'), ("odd.csv", "item\n2,3\n")):
+        (place / name).write_text(content)
+        assert call("recommend", "model.hush", name).exit_code == 2
+
+
+def test_ratings_still_need_their_values(place):
+    assert call("fit", "ratings.csv", *FIT).exit_code == 0
+    (place / "mine.csv").write_text("item\n2\n")
+    done = call("recommend", "model.hush", "mine.csv")
+    assert done.exit_code == 2
+    assert "item and value" in done.output
