@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import hushrec as hr
 from hushrec.data.ratings import Ratings
@@ -14,6 +15,7 @@ from hushrec.privacy.accounting import gaussian_epsilon, gaussian_mu
 from hushrec.privacy.curator import Curator
 from hushrec.release import card
 from hushrec.release.complete import coordinates, predict_at
+from hushrec.solvers import frank_wolfe
 from making import csr, random_ratings
 
 REPLAY = {"readout": "replay", "iterations": 12, "nuclear_norm": 40.0}
@@ -93,6 +95,21 @@ def test_plain_averages_of_items_that_nobody_rated_are_the_average_of_all():
     ratings = Ratings(np.array([0, 2, 3]), np.array([0, 1, 0]), np.array([1.0, 2.0, 5.0]), np.arange(3), (1, 5))
     release = hr.fit(ratings, hr.FrankWolfe(**REPLAY, averages="plain"), hr.NonPrivate())
     np.testing.assert_allclose(release.arrays["means"], [3.0, 2.0, 8 / 3])
+
+
+def test_the_top_eigenvector_is_found_by_one_thread(monkeypatch):
+    """On a busy machine several threads wait for each other, ten times as long as one needs."""
+    threads, eigh = [], frank_wolfe.eigh
+
+    def counting(*arguments, **more):
+        threads.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return eigh(*arguments, **more)
+
+    monkeypatch.setattr(frank_wolfe, "eigh", counting)
+    with threadpool_limits(limits=2, user_api="blas"):
+        hr.fit(random_ratings(users=30, items=10), hr.FrankWolfe(**REPLAY), hr.Budget(1.0, 1e-6))
+    assert threads
+    assert set(threads) == {1}
 
 
 def test_numbers_of_numpy_are_settings_like_others(tmp_path):

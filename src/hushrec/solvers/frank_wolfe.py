@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.linalg import eigh
+from threadpoolctl import threadpool_limits
 
 from hushrec.device import frank_wolfe as device
 from hushrec.errors import ConfigError
@@ -28,6 +29,7 @@ from hushrec.privacy.queries import FrankWolfeGap, FrankWolfeGram, FrankWolfePat
 from hushrec.solvers import checks, theory
 from hushrec.solvers.base import Floats, Model, Positions
 from hushrec.solvers.frank_wolfe_rounds import INFORMATION, LOSSES, Rounds
+from hushrec.solvers.spectrum import ALONE
 from hushrec.solvers.svd import (
     LEAST_NOISE,
     ROW_BOUND,
@@ -183,7 +185,8 @@ def _update(solver: FrankWolfe, rounds: Rounds, t: int, answer: Noisy) -> tuple[
 def _top(matrix: Floats) -> tuple[float, Floats]:
     """The largest eigenvalue of a symmetric matrix, and its eigenvector."""
     last = len(matrix) - 1
-    values, vectors = eigh(matrix, subset_by_index=[last, last])
+    with threadpool_limits(limits=1 if len(matrix) <= ALONE else None):
+        values, vectors = eigh(matrix, subset_by_index=[last, last])
     return float(values[0]), np.asarray(vectors[:, 0])
 
 
