@@ -85,3 +85,14 @@ def test_only_the_nearest_value_is_drawn_and_what_has_none():
     spec = PlotSpec(x="epsilon", y="rmse", nearest=("epsilon", 4.0))
     assert [row["epsilon"] for row in plots._drawn(table, spec)] == [None, 3.5]
     assert plots._drawn(Table(columns=(), rows=table.rows[:1]), spec) == table.rows[:1]
+
+
+def test_a_logarithmic_axis_with_a_single_power_of_ten_has_more_numbers_than_that(tmp_path, pictures):
+    rows = [{"method": "m", "epsilon": e, "rmse": value} for e, value in ((1.0, 7.0), (2.0, 0.3))]
+    spec = PlotSpec(x="epsilon", y="rmse", log_y=True, across="link")
+    rows = [{**row, "link": link, "rmse": row["rmse"] if link == "a" else 1.0} for row in rows for link in "ab"]
+    draw(Table(columns=("method",), rows=rows), spec, "Title", tmp_path / "a.png")
+    axes = pictures[0].axes[0]
+    labels = {label.get_text() for label in axes.get_yticklabels(which="both")}
+    assert {"0.5", "1", "2", "5"} <= labels
+    assert "3" not in labels, labels

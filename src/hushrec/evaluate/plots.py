@@ -6,6 +6,7 @@ Needs the extra `plot` (Matplotlib); without it there is no picture, and the fun
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -66,6 +67,8 @@ def draw(table: Table, spec: PlotSpec, title: str, path: Path) -> bool:
         words = heading if several else _folded(f"{title}; {heading}" if heading else title, figure)
         style(axes, words, spec.x_label or spec.x, spec.y_label or spec.y)
         axes.label_outer()
+    for axes in grid.flat if spec.log_y else ():  # once all panels have the limits that they share
+        _log_y(axes)
     if several:
         figure.suptitle(_folded(title, figure), x=0.01, ha="left", fontsize="medium", color=INK)
     if several or len(names) > 6:
@@ -110,7 +113,7 @@ def _panel(axes: Any, rows: list[Row], names: list[str], spec: PlotSpec) -> None
     if spec.log_x:
         _log_x(axes, sorted({float(row[spec.x]) for row in rows if row.get(spec.x) is not None}))
     if spec.log_y:
-        _log_y(axes)
+        axes.set_yscale("log")
 
 
 def check_picture(path: str | Path) -> Path:
@@ -260,7 +263,10 @@ def _line(axes: Any, rows: list[Row], spec: PlotSpec, name: str, number: int) ->
 
 
 def _level(axes: Any, height: float, name: str, number: int) -> None:
-    axes.axhline(height, label=name, color=COLOURS[number % len(COLOURS)], linestyle=(0, (5, 2)), linewidth=1.2)
+    colour, dashes = COLOURS[number % len(COLOURS)], (5.0, 2.0, 5.0, 2.0)
+    if number >= len(COLOURS):  # no line's colour a second time
+        colour, dashes = INK, (1.0, 1.5, 1.0, 1.5) if number % 2 else (3.0, 1.0, 1.0, 1.0)
+    axes.axhline(height, label=name, color=colour, linestyle=(0, dashes), linewidth=1.2)
 
 
 def _log_x(axes: Any, places: Sequence[float]) -> None:
@@ -272,12 +278,19 @@ def _log_x(axes: Any, places: Sequence[float]) -> None:
 
 
 def _log_y(axes: Any) -> None:
-    """A logarithmic axis with plain numbers; between the powers of ten only where there are hardly any of these."""
+    """A logarithmic axis with plain numbers; between the powers of ten where there are hardly any of these."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    few = high < 20 * low
+    powers = math.floor(math.log10(high)) - math.ceil(math.log10(low)) + 1
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}" if few else "")
+    if powers > 1 and high >= 20 * low:
+        axes.yaxis.set_minor_formatter("")
+        return
+    axes.yaxis.set_minor_formatter("{x:g}" if high < 20 * low else _two_and_five)
     axes.tick_params(axis="y", which="minor", colors=INK, labelsize="small", length=2)
-    if few:
-        axes.grid(axis="y", which="minor", color=FAINT, linewidth=0.7)
+    axes.grid(axis="y", which="minor", color=FAINT, linewidth=0.7)
+
+
+def _two_and_five(value: float, _: Any) -> str:
+    """The number where it is twice or five times a power of ten, else nothing."""
+    return f"{value:g}" if round(value / 10.0 ** math.floor(math.log10(value))) in (2, 5) else ""

@@ -35,6 +35,8 @@ Floats = NDArray[np.float64]
 Population = Callable[[int], tuple[Row, ...]]
 COLLUDING = 4
 LEAST = 20
+FEW = 64
+"""Items whose factors are compared pair by pair: of many items, all pairs would not fit into memory."""
 RIDGE = 0.3
 """Of a unit variance: how far the covariance of the shadows is drawn towards independence. From 200 shadows on little
 changes between 0.03 and 3, and no curve that was tried in place of the line told more."""
@@ -116,15 +118,20 @@ def check(
         bare, bare_null, _ = tried.run(twin)
         aucs = {"auc_answers": exact, "auc_non_private": auc(bare, bare_null), "auc_at_most": best}
         report = finding("attacks", attack.name, scores, null, subject.budget, confidence, "release, colluding users")
-        more = "" if exact is None else f", from all noisy answers {exact:.3f}"
+        more = "" if exact is None else f", from all noisy answers {_give_or_take(exact, len(scores))}"
         says = (
-            f"AUC {report.figures['auc']:.3f}{more} (at most {best:.3f} for anyone), without privacy "
-            f"{aucs['auc_non_private']:.3f}; {report.says}"
+            f"AUC {_give_or_take(report.figures['auc'], len(scores))}{more} (at most {best:.3f} for anyone), without "
+            f"privacy {aucs['auc_non_private']:.3f}; {report.says}"
         )
         findings.append(replace(report, says=says, figures={**report.figures, **aucs}))
         curves[f"{attack.name}, private"] = curve(scores, null)
         curves[f"{attack.name}, without privacy"] = curve(bare, bare_null, private=False)
     return findings, curves
+
+
+def _give_or_take(area: float, trials: int) -> str:
+    """An area under a curve with two deviations, at most, of what luck does to it in so many trials in each world."""
+    return f"{area:.3f} ± {2.0 * math.sqrt(area * (1.0 - area) / trials):.2f}"
 
 
 @dataclass(frozen=True)
@@ -184,7 +191,7 @@ def visible(release: Release) -> dict[str, Floats]:
     low, high = release.value_range
     seen = {name: array.ravel() for name, array in release.arrays.items() if name != "loadings"}
     if "loadings" in release.arrays:
-        loadings = release.arrays["loadings"]
+        loadings = release.arrays["loadings"][:FEW]
         seen["loadings"] = (loadings @ loadings.T)[np.tril_indices(len(loadings))]
     for user in range(COLLUDING):
         rated = np.arange(user % 2, release.n_items, 2)

@@ -48,6 +48,9 @@ ENOUGH = 2200.0
 """ENOUGH/μ² answers prove four fifths of μ on average, μ − 4.91/√N of the N = 80 % that count, and show that noise is
 seven tenths of what it should be even at the confidence of an alarm: 1.4 μ − 12.3/√N is above μ."""
 
+NUMBERS = 10**8
+"""In all answers to one question in a world: drawing their noise takes seconds. Below 140 items nothing is cut."""
+
 MOST = 10
 """The most answers to one question, in trainings of the whole: what a very small μ would take is out of reach."""
 
@@ -60,7 +63,7 @@ def check(
     known = subject.train(world.with_target(*world.nobody), seed=0)
     findings, curves = [], {}
     for answer in one_of_each(known):
-        times = asks(subject.budget, trainings)
+        times = asks(subject.budget, trainings, answer.query.coordinates(len(answer.kept)))
         found, drawn = _question(subject, answer, world, times, confidence, seeds)
         findings.append(found)
         curves[f"{answer.query.name} alone"] = drawn
@@ -89,9 +92,10 @@ def one_of_each(training: Training) -> list[Answer]:
     return list(kinds.values())
 
 
-def asks(budget: Any, trainings: int) -> int:
-    """How often a question is asked in each world."""
-    return max(trainings, min(MOST * trainings, math.ceil(ENOUGH / min(budget.mu, 1e3) ** 2)))
+def asks(budget: Any, trainings: int, coordinates: int) -> int:
+    """How often a question with so many numbers for an answer is asked in each world."""
+    wanted = max(trainings, min(MOST * trainings, math.ceil(ENOUGH / min(budget.mu, 1e3) ** 2)))
+    return min(wanted, max(PILOT_ASKS, NUMBERS // coordinates))
 
 
 def _question(
