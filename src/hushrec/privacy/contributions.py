@@ -157,14 +157,16 @@ def _add_block(
     certified: NDArray[Any],
     into: NDArray[Any],
 ) -> None:
-    if block.entries is None:
-        _add_dense(block.dense, factors, sign, certified, into)
-    elif block.entries.ndim == 2:
-        _add_vectors(indptr, indices, block.entries, factors, sign, certified, into)
-    elif block.dense is None:
-        _add_sparse(indptr, indices, block.entries, factors, sign, certified, into)
+    entries, dense = block.entries, block.dense
+    if entries is None:  # as if every user had rated one and the same item
+        alone = np.arange(len(factors) + 1), np.zeros(len(factors), dtype=np.int32)
+        _add_vectors(*alone, dense, factors, sign, certified, into[None])
+    elif dense is not None:
+        _add_outer(indptr, indices, entries, dense, factors, sign, certified, into)
+    elif entries.ndim == 1:
+        _add_vectors(indptr, indices, entries[:, None], factors, sign, certified, into[:, None])
     else:
-        _add_outer(indptr, indices, block.entries, block.dense, factors, sign, certified, into)
+        _add_vectors(indptr, indices, entries, factors, sign, certified, into)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -244,28 +246,6 @@ def _compiled_on_grid(value, into):  # type: ignore[no-untyped-def]  # Numba wan
     if isinstance(into.dtype, types.Integer):  # by way of int32, which vectorises; units stay below FAR · 2^30
         return lambda value, into: np.int64(np.int32(value))
     return lambda value, into: value
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _add_dense(dense: Any, factors: Any, sign: Any, certified: Any, into: Any) -> None:
-    for i in range(dense.shape[0]):
-        if factors[i] == 0.0:
-            continue
-        for k in range(dense.shape[1]):
-            unit = _on_grid(dense[i, k] * factors[i], into)
-            into[k] += sign * unit
-            certified[i] += unit * unit
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _add_sparse(indptr: Any, indices: Any, entries: Any, factors: Any, sign: Any, certified: Any, into: Any) -> None:
-    for i in range(len(indptr) - 1):
-        if factors[i] == 0.0:
-            continue
-        for p in range(indptr[i], indptr[i + 1]):
-            unit = _on_grid(entries[p] * factors[i], into)
-            into[indices[p]] += sign * unit
-            certified[i] += unit * unit
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
