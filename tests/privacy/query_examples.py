@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hushrec.device.corrections import Gauge
 from hushrec.device.frank_wolfe import LOGISTIC, ONCE, PROFILED, SQUARED, Rules
 from hushrec.privacy import queries
 
@@ -96,6 +97,21 @@ EXAMPLES = [
         leanings=np.cos(np.arange(2 * ITEMS)).reshape(ITEMS, 2),
         usual_log=1.5,
         leading=3,
+    ),
+    queries.CorrectionRegression(
+        bound=4.0,
+        model={
+            "means": MEANS,
+            "loadings": np.column_stack((np.ones(ITEMS), WAVES)),
+            "precision": np.array([5.0, 1.0, 1.0]),
+            "noise": np.full(ITEMS, 0.6),
+            "start": np.array([0.1, 0.0, -0.1]),
+            "activity": np.array([0.0, 0.1, 0.05]),
+            "choices": 0.1 * np.column_stack((np.ones(ITEMS), WAVES)),
+            "traits": np.column_stack((MEANS - 3.0, np.linspace(-1.0, 1.0, ITEMS))),
+        },
+        gauge=Gauge(3.0, 0.8, -1.0, 1.5),
+        moment_weight=0.05,
     ),
     queries.RowEnergy(bound=0.5, means=MEANS, unit=2.0, offset_prior=4.0),
     queries.RatingCount(bound=4.0),

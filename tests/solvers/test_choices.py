@@ -1,6 +1,7 @@
 """Choices: the moments against plain NumPy, a planted rule found again, and no question where it cannot be answered."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import hushrec as hr
 from hushrec.device.kinds import KINDS, prior_means
 from hushrec.privacy.curator import Curator
 from hushrec.solvers.choices import LARGEST_SHARE, Belief, Prior, learn_choices, plan_choices
+from hushrec.solvers.corrections import gauge_of
 from making import random_ratings
 
 
@@ -67,10 +69,10 @@ def test_prior_means_and_fold_in_are_the_textbooks():
     rng = np.random.default_rng(1)
     model = belief(rng.normal(size=(12, 2)))
     prior = Prior(rng.normal(size=3), rng.normal(size=3), rng.normal(size=(12, 3)), 1.0)
-    arrays = {**vars(model), "start": prior.start, "activity": prior.activity, "choices": prior.choices}
+    arrays = {**vars(model), **prior.arrays}
     rows = ratings.indptr, ratings.indices, ratings.values.astype(float)
     np.testing.assert_allclose(
-        KINDS["choosing"].fold_in(arrays, {}, rows), plain_coordinates(ratings, model, prior), atol=1e-10
+        KINDS["refined"].fold_in(arrays, {}, rows), plain_coordinates(ratings, model, prior), atol=1e-10
     )
     without = {name: arrays[name] for name in vars(model)}
     assert not prior_means(without, rows).any()
@@ -83,21 +85,11 @@ def test_a_telling_choice_is_learnt_and_helps_and_a_blind_one_is_left_alone():
         model = belief(loadings)
         prior = asked(train, model, hr.Budget(5.0, 1e-6), whole=True)
         errors = []
-        for arrays in (
-            vars(model),
-            {**vars(model), **{k: getattr(prior, k) for k in ("start", "activity", "choices")}},
-        ):
+        for believed in (Prior.blind(*model.loadings.shape), prior):
             release = hr.fit(train, hr.Posterior(rank=0), hr.NonPrivate())
-            release = type(release)(
-                kind="choosing" if "start" in arrays else "gaussian",
-                arrays=arrays,
-                settings={},
-                items=release.items,
-                value_range=release.value_range,
-                guarantee=release.guarantee,
-                solver=release.solver,
-                notes=(),
-            )
+            gauge = gauge_of(model, np.ones(train.n_items), 1.0)
+            arrays = {**vars(model), **believed.arrays, "traits": gauge.traits, "correction": gauge.correction}
+            release = replace(release, kind="refined", arrays=arrays, settings=gauge.gauge._asdict())
             errors.append(hr.evaluate(release, train, test)["rmse"])
         assert at_least < 1 - errors[1] / errors[0] < at_most
 

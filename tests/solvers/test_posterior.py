@@ -70,7 +70,7 @@ def test_the_whole_budget_is_spent_and_no_more(planted, relation):
     guarantee = hr.fit(train, hr.Posterior(), hr.Budget(2.0, 1e-6, relation=relation)).guarantee
     assert 2.0 - 1e-9 <= guarantee.spent <= 2.0
     names = [entry.name for entry in guarantee.ledger if entry.name != "users"]
-    assert names == ["means", "gram", "round 1", "round 2", "choices"]
+    assert names == ["means", "gram", "round 1", "round 2", "choices", "corrections"]
 
 
 def test_any_scale_of_values_gives_the_same_model(planted):

@@ -1,8 +1,8 @@
 """The kinds of model a release can hold: which public arrays, and how a user's own row turns into predictions.
 
-All kinds share one form: prediction_j = means_j + loadings_j · u, where u is the user's coordinates, computed
-from her own row by the kind's *fold-in*. The fold-in is a user-half function: training, evaluation and the
-user's device call the same one.
+All kinds share one form: score_j = means_j + loadings_j · u, where u is the user's coordinates, computed from her own
+row by the kind's *fold-in*; some kinds correct the score, or link it to values. All of it is user half: training,
+evaluation and the user's device call the same functions.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrec.device import clicks, factored, frank_wolfe, kernels, posterior
+from hushrec.device import clicks, corrections, factored, frank_wolfe, kernels, posterior, uncertainty
 
 Arrays = Mapping[str, NDArray[np.float64]]
 Settings = Mapping[str, float]
 Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]  # indptr, indices, values
+Entries = tuple[NDArray[Any], NDArray[Any]]  # indptr, indices
 
 
 @dataclass(frozen=True)
 class Kind:
     """One kind of model: array names with their shapes in n (items) and named sizes, settings, and the fold-in.
 
-    link: predicted values from means_j + loadings_j · u, where the two differ.
+    correct: what is added to means_j + loadings_j · u, given the users' rows, the entries wanted, and these scores.
+    link: predicted values from the scores, where the two differ. sizes: of named axes that have a fixed one.
     predicts: "values" of the value range; "scores" of implicit feedback, to rank items by; or "chances" of a value
     above the setting `threshold`.
     """
@@ -34,8 +36,19 @@ class Kind:
     fold_in: Callable[[Arrays, Settings, Rows], NDArray[np.float64]]
     settings: tuple[str, ...] = ()
     positive: tuple[str, ...] = field(default=())
+    correct: Callable[[Arrays, Settings, Rows, Entries, NDArray[np.float64]], NDArray[np.float64]] | None = None
     link: Callable[[Settings, NDArray[np.float64]], NDArray[np.float64]] | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
     predicts: Literal["values", "scores", "chances"] = "values"
+
+
+def predict(kind: Kind, arrays: Arrays, settings: Settings, rows: Rows, wanted: Entries) -> NDArray[np.float64]:
+    """Predictions (nnz,) for many users at the wanted entries, each user from her own row in `rows`."""
+    users = kind.fold_in(arrays, settings, rows)
+    scores = kernels.predict_at(*wanted, arrays["means"], arrays["loadings"], users)
+    if kind.correct is not None:
+        scores = scores + kind.correct(arrays, settings, rows, wanted, scores)
+    return np.asarray(scores if kind.link is None else kind.link(settings, scores))
 
 
 def prior_means(arrays: Arrays, rows: Rows) -> NDArray[np.float64]:
@@ -59,6 +72,19 @@ def _posterior(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.flo
     expected, deviations = surprises(arrays, rows)
     model = arrays["loadings"], arrays["precision"], arrays["noise"]
     return np.asarray(expected + kernels.posterior_means(rows[0], rows[1], deviations, *model))
+
+
+def _correction(
+    arrays: Arrays, settings: Settings, rows: Rows, wanted: Entries, scores: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What predictions like these have in common wrong."""
+    model = arrays["loadings"], arrays["precision"], arrays["noise"]
+    spreads = uncertainty.spreads_at(*rows[:2], *wanted, *model)
+    gauge = corrections.Gauge(**{name: settings[name] for name in corrections.Gauge._fields})
+    counts = np.diff(rows[0])
+    return np.asarray(
+        corrections.corrections_at(counts, *wanted, scores, spreads, arrays["traits"], gauge, arrays["correction"])
+    )
 
 
 def _projection(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
@@ -158,7 +184,7 @@ KINDS: dict[str, Kind] = {
         fold_in=_posterior,
         positive=("precision", "noise"),
     ),
-    "choosing": Kind(
+    "refined": Kind(
         shapes={
             "means": ("n",),
             "loadings": ("n", "r"),
@@ -167,9 +193,14 @@ KINDS: dict[str, Kind] = {
             "start": ("r",),
             "activity": ("r",),
             "choices": ("n", "r"),
+            "traits": ("n", "t"),
+            "correction": ("c",),
         },
         fold_in=_posterior,
+        settings=corrections.Gauge._fields,
         positive=("precision", "noise"),
+        correct=_correction,
+        sizes={"t": 2, "c": corrections.FEATURES},
     ),
     "projection": Kind(
         shapes={"means": ("n",), "loadings": ("n", "r")},

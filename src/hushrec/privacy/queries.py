@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrec.data.ratings import Ratings
-from hushrec.device import factored, frank_wolfe, holdout, kernels, posterior
-from hushrec.device.kinds import KINDS
+from hushrec.device import corrections, factored, frank_wolfe, holdout, kernels, posterior
+from hushrec.device.kinds import KINDS, predict, surprises
 from hushrec.device.paths import FactorPath, FrankWolfePath
 from hushrec.engines.base import Cache
 from hushrec.privacy.contributions import Block, Floats
@@ -233,6 +233,37 @@ class ChoiceRegression(SumQuery):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CorrectionRegression(SumQuery):
+    """What predictions have in common wrong: Σ w f e and Σ w f fᵀ over all ratings, from every user 350 numbers.
+
+    e is what her *other* ratings leave unexplained of a rating, in units of the gauge's, f are the features of that
+    prediction (`device.corrections`), and w = 1/√(her number of ratings). The second sum is times `moment_weight`.
+    """
+
+    name: ClassVar[str] = "correction regression"
+    model: Mapping[str, Floats]
+    gauge: corrections.Gauge
+    moment_weight: float
+
+    def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
+        row, model = (rows.indptr, rows.indices), self.model
+        _, deviations = surprises(model, _row(rows))
+        users, spreads = posterior.leave_one_out(
+            *row, deviations, model["loadings"], model["precision"], model["noise"]
+        )
+        left = deviations - np.einsum("pr,pr->p", model["loadings"][rows.indices], users)
+        weights = kernels.activity_weights(rows.indptr, 0.5)
+        across, among = corrections.regression_rows(
+            *row, left / self.gauge.unit, rows.values - left, spreads, weights, model["traits"], self.gauge
+        )
+        return Block(dense=across), Block(dense=among * self.moment_weight)
+
+    def shapes(self, n_items: int) -> tuple[tuple[int, ...], ...]:
+        width = corrections.FEATURES
+        return (width,), (width * (width + 1) // 2,)
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowEnergy(SumQuery):
     """Σ of the users' mean squared deviations from item means and own shrunk offsets, in units of `unit`².
 
@@ -442,11 +473,7 @@ class HeldOutErrors(SumQuery):
     def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
         mask = self.hold_out.mask(rows)
         known, (indptr, indices, values) = _part(rows, ~mask), _part(rows, mask)
-        kind = KINDS[self.kind]
-        users = kind.fold_in(self.arrays, self.settings, known)
-        predicted = kernels.predict_at(indptr, indices, self.arrays["means"], self.arrays["loadings"], users)
-        if kind.link is not None:
-            predicted = kind.link(self.settings, predicted)
+        predicted = predict(KINDS[self.kind], self.arrays, self.settings, known, (indptr, indices))
         errors = np.square(np.clip(predicted, *rows.value_range) - values) / self.unit - 1.0
         return (Block(dense=holdout.mean_errors(indptr, errors, self.most) * [1.0, self.count_weight]),)
 

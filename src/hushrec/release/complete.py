@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrec import require
-from hushrec.device import kernels
-from hushrec.device.kinds import KINDS, Rows
+from hushrec.device.kinds import KINDS, Rows, predict
 from hushrec.errors import ConfigError, DataError, ReleaseError
 
 if TYPE_CHECKING:
@@ -31,11 +30,12 @@ def complete(
 ) -> NDArray[np.float64]:
     """Predictions (n,) for one user: values inside the public range, or the kind's scores or chances."""
     row = own_row(release, items, values, unknown)
+    everything = np.array([0, release.n_items]), np.arange(release.n_items)
     with np.errstate(all="ignore"):  # a hostile file may hold numbers whose products overflow
-        predictions = release.arrays["means"] + release.arrays["loadings"] @ coordinates(release, row)[0]
+        predictions = predict_at(release, row, everything)
     if not bool(np.isfinite(predictions).all()):
         raise ReleaseError("The release's numbers are too extreme to compute with.")
-    return _bounded(release, predictions)
+    return predictions
 
 
 def recommend(
@@ -56,17 +56,9 @@ def recommend(
 
 def predict_at(release: Release, rows: Rows, wanted: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.float64]:
     """Predictions for many users at the entries (indptr, indices), each user from her own row in `rows`."""
-    indptr, indices = wanted
-    users = coordinates(release, rows)
-    found = kernels.predict_at(indptr, indices, release.arrays["means"], release.arrays["loadings"], users)
-    return _bounded(release, found)
-
-
-def _bounded(release: Release, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
     kind = KINDS[release.kind]
-    if kind.link is not None:
-        predictions = kind.link(release.settings, predictions)
-    return np.clip(predictions, *release.value_range) if kind.predicts == "values" else predictions
+    found = predict(kind, release.arrays, release.settings, rows, wanted)
+    return np.clip(found, *release.value_range) if kind.predicts == "values" else found
 
 
 def own_row(

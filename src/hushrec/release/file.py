@@ -106,7 +106,7 @@ class Release:
     ) -> NDArray[np.float64]:
         """The posterior predictive standard deviation (n,) of her rating of every item, from one user's own ratings.
 
-        Only for releases of kind "gaussian" or "choosing". **Guarantee**: runs on the user's own device; nothing is
+        Only for releases of kind "gaussian" or "refined". **Guarantee**: runs on the user's own device; nothing is
         sent.
         """
         from hushrec.release.uncertainty import deviations
@@ -123,7 +123,7 @@ class Release:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Prediction intervals (low, high), each (n,), that hold her rating of an item with probability `level`.
 
-        Only for releases of kind "gaussian" or "choosing". **Guarantee**: runs on the user's own device; nothing is
+        Only for releases of kind "gaussian" or "refined". **Guarantee**: runs on the user's own device; nothing is
         sent.
         """
         from hushrec.release.uncertainty import intervals
@@ -141,7 +141,7 @@ class Release:
         """The id of the item whose rating would lower the summed variance of all her predictions the most.
 
         candidates: ids of items she could rate (None: all she has not rated). Ties go to the earlier item. Only for
-        releases of kind "gaussian" or "choosing". **Guarantee**: runs on the user's own device; nothing is sent.
+        releases of kind "gaussian" or "refined". **Guarantee**: runs on the user's own device; nothing is sent.
         """
         from hushrec.release.uncertainty import ask_next
 
@@ -313,7 +313,7 @@ def _check_model(release: Release) -> None:
         raise ReleaseError(f"A {release.kind} release has the settings {sorted(kind.settings)} and no others.")
     if not all(math.isfinite(value) for value in release.settings.values()):
         raise ReleaseError("A setting of the release is not a finite number.")
-    sizes = {"n": release.n_items}
+    sizes = {"n": release.n_items, **kind.sizes}
     for name, shape in kind.shapes.items():
         _check_array(name, release.arrays[name], shape, sizes)
     for name in kind.positive:

@@ -1,6 +1,6 @@
 """How sure a user's device can be of its predictions, and what to ask her next: from her own ratings alone.
 
-Only releases with a posterior (kinds "gaussian" and "choosing") know how sure they are. A user's own scale of the
+Only releases with a posterior (kinds "gaussian" and "refined") know how sure they are. A user's own scale of the
 variances is inferred with her coordinates (see `device.uncertainty`), so a rating is Student-t about its prediction.
 """
 
@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from hushrec.device import kernels, uncertainty
-from hushrec.device.kinds import Rows, surprises
+from hushrec.device import uncertainty
+from hushrec.device.kinds import KINDS, Entries, Rows, predict, surprises
 from hushrec.errors import ConfigError, DataError
-from hushrec.release.complete import coordinates, find_items, own_row
+from hushrec.release.complete import find_items, own_row
 
 if TYPE_CHECKING:
     from hushrec.release.file import Release
 
 Floats = NDArray[np.float64]
 Given = Sequence[Any] | NDArray[Any]
-Entries = tuple[NDArray[Any], NDArray[Any]]  # indptr, indices
 
 DOUBT = 8.0  # how many ratings the belief is worth that a user's ratings scatter as everybody's do
 
@@ -45,9 +44,7 @@ def intervals_at(release: Release, rows: Rows, wanted: Entries, level: float) ->
     if not 0 < level < 1:
         raise ConfigError(f"level must be above 0 and below 1, not {level}.")
     scales, freedom = deviations_at(release, rows, wanted)
-    middle = kernels.predict_at(
-        *wanted, release.arrays["means"], release.arrays["loadings"], coordinates(release, rows)
-    )
+    middle = predict(KINDS[release.kind], release.arrays, release.settings, rows, wanted)
     reach = stdtrit(freedom, 0.5 + level / 2) * scales
     low, high = release.value_range
     return np.clip(middle - reach, low, high), np.clip(middle + reach, low, high)
@@ -108,7 +105,7 @@ def _everything(release: Release) -> Entries:
 
 def _posterior(release: Release) -> tuple[Floats, Floats, Floats]:
     """Loadings, precision and noise of a release that has them."""
-    if release.kind not in ("gaussian", "choosing"):
+    if release.kind not in ("gaussian", "refined"):
         raise ConfigError(
             "Uncertainty needs a release with a posterior (kind 'gaussian', such as the solver Posterior's), "
             f"not one of kind {release.kind!r}."

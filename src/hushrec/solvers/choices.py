@@ -19,7 +19,7 @@ import numpy as np
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import ChoiceRegression
 from hushrec.solvers.base import Floats
-from hushrec.solvers.shrinkage import spread_of
+from hushrec.solvers.shrinkage import regress
 
 CLIP = 0.7  # of a typical contribution
 CLIPPED = 0.4  # of all users' weight is left when contributions are clipped there
@@ -51,7 +51,17 @@ class Prior:
     start: Floats
     activity: Floats
     choices: Floats
-    offset_variance: float
+    offset_variance: float = 1.0
+
+    @classmethod
+    def blind(cls, items: int, rank: int) -> Prior:
+        """The choice of items tells nothing."""
+        return cls(np.zeros(rank), np.zeros(rank), np.zeros((items, rank)))
+
+    @property
+    def arrays(self) -> dict[str, Floats]:
+        """What a release holds of it."""
+        return {name: getattr(self, name) for name in ("start", "activity", "choices")}
 
 
 @dataclass(frozen=True)
@@ -126,12 +136,9 @@ def _coefficients(answer: Noisy, leading: int, width: int) -> tuple[Floats, floa
     second[np.tril_indices(width)] = among
     second += np.tril(second, -1).T
     total = max(second[0, 0], 3.0 * answer.sigma)  # the users' weights after clipping: f starts with a 1
-    values, vectors = np.linalg.eigh(second)
-    values = np.maximum(values, 2.0 * answer.sigma * math.sqrt(width) + 1e-3 * total)
-    exposure = np.clip(known / total, LEAST_KNOWN, 1.0)[:, None] * values
-    seen, variance = (across @ vectors) / exposure, (answer.sigma**2 + exposure) / exposure**2
-    spread = spread_of(seen.reshape(-1, 1), variance.reshape(-1, 1), np.array([COEFFICIENT**2]), 2.0)[0]
-    weights = (seen * spread / (spread + variance)) @ vectors.T
+    floor = 2.0 * answer.sigma * math.sqrt(width) + 1e-3 * total
+    part = np.clip(known / total, LEAST_KNOWN, 1.0)[:, None]
+    weights = regress(across, second, part, answer.sigma, floor, 1.0, COEFFICIENT)
     return weights, max(float(weights[0, 1:] @ second[1:, 1:] @ weights[0, 1:]) / total, 0.0)
 
 

@@ -6,7 +6,8 @@
        released are b_j = Σ w e u for every item and, shared by all, M = Σ w u uᵀ; every item's mean and loadings
        move to b_j against popularity_j · M, shrunk by empirical Bayes against their known noise
     4. what the choice of items says about coordinates, and how far offsets lie apart: one small release (`choices.py`)
-    5. on the device: the posterior mean of her coordinates given her own ratings, her offset among them
+    5. what predictions have in common wrong: one small release more (`corrections.py`)
+    6. on the device: the posterior mean of her coordinates given her own ratings, her offset among them, corrected
 
 One shared M in place of a matrix for each item is what keeps the noise small (compare `als.py`); leaving the
 rating itself out of u makes the regression unbiased, so a round or two is enough. The squared errors released
@@ -25,6 +26,7 @@ from hushrec.privacy.queries import FactorRegression
 from hushrec.solvers import checks
 from hushrec.solvers.base import Floats, Model
 from hushrec.solvers.choices import Belief, Prior, learn_choices, plan_choices
+from hushrec.solvers.corrections import Corrections, gauge_of, learn_corrections, plan_corrections
 from hushrec.solvers.means import ItemMeans, learn_means, means_share
 from hushrec.solvers.shrinkage import spread_of
 from hushrec.solvers.svd import ACTIVITY, POPULARITY_POWER, USERS_SHARE, head_model, most_popular, with_offset
@@ -54,8 +56,8 @@ class Posterior:
     ratings the belief in an average user's offset is worth.
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove only), "means",
-    "gram", "round 1" … and "choices", each recorded in the ledger; "gram" and "choices" only where public numbers
-    foretell that they stand out of the noise.
+    "gram", "round 1" …, "choices" and "corrections", each recorded in the ledger; "gram", "choices" and "corrections"
+    only where public numbers foretell that they stand out of the noise.
 
     >>> Posterior(rounds=3).rounds
     3
@@ -79,15 +81,23 @@ class Posterior:
         mu = curator.budget.mu
         share = self.means_share or min(means_share(curator.shape, users, mu), LARGEST_MEANS_SHARE)
         items = learn_means(curator, users, share)
+        typical = max(float(items.weights.sum()) / users, 1.0)  # √(ratings of a user)
         choices = plan_choices(users, mu)
+        corrections = plan_corrections(users, len(items.means), typical, mu)
         if choices:
             curator.plan({"choices": choices.share})
+        if corrections:
+            curator.plan({"corrections": corrections})
         left = curator.left() * (1 - 1e-12)  # a hair less than all, so that no rounding of shares can pass the whole
         state = self._learn(curator, items, users, left)
+        prior = Prior.blind(*state.loadings.shape)
         if choices:
             prior = learn_choices(curator, state.belief, items.weights, users, choices.whole)
-            state = state.with_prior(prior)
-        return state.model()
+            state = state.with_offsets(prior.offset_variance)
+        corrected = gauge_of(state.belief, items.weights, typical)
+        if corrections:
+            corrected = learn_corrections(curator, state.belief, prior, items.weights, typical)
+        return state.model(prior, corrected) if choices or corrections else state.plain()
 
     def _learn(self, curator: Curator, items: ItemMeans, users: float, left: float) -> State:
         """The Gram and the rounds; where the Gram could only be noise, a round of means with everything."""
@@ -127,7 +137,6 @@ class State:
     noise: float
     unit: float
     value_range: tuple[float, float]
-    prior: Prior | None = None
 
     @classmethod
     def begin(cls, curator: Curator, items: ItemMeans, loadings: Floats, noise: float, offset_prior: float) -> State:
@@ -143,27 +152,33 @@ class State:
             curator.shape.value_range,
         )
 
-    def model(self) -> Model:
-        """The public arrays; without factors that says so."""
-        notes: tuple[str, ...] = ()
-        if self.loadings.shape[1] == 1:
-            notes = ("No structure stood out of the noise: predictions are item means and user offsets.",)
-        arrays = vars(self.belief)
-        if self.prior is None:
-            return Model(kind="gaussian", arrays=arrays, notes=notes)
-        chosen = {name: getattr(self.prior, name) for name in ("start", "activity", "choices")}
-        return Model(kind="choosing", arrays={**arrays, **chosen}, notes=notes)
+    def model(self, prior: Prior, corrections: Corrections) -> Model:
+        """The public arrays, with what choices say and what is corrected."""
+        extra = {**prior.arrays, "traits": corrections.traits, "correction": corrections.correction}
+        gauge = {name: float(value) for name, value in corrections.gauge._asdict().items()}
+        return Model(kind="refined", arrays={**vars(self.belief), **extra}, settings=gauge, notes=self.notes)
+
+    def plain(self) -> Model:
+        """The public arrays of the Gaussian model alone."""
+        return Model(kind="gaussian", arrays=vars(self.belief), notes=self.notes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Without factors that is said."""
+        if self.loadings.shape[1] > 1:
+            return ()
+        return ("No structure stood out of the noise: predictions are item means and user offsets.",)
 
     @property
     def belief(self) -> Belief:
         """The Gaussian model itself."""
         return Belief(self.means, self.loadings, self.precision, np.full(len(self.means), self.noise))
 
-    def with_prior(self, prior: Prior) -> State:
-        """The same with what choices say, and with offsets as far apart as they are."""
+    def with_offsets(self, variance: float) -> State:
+        """The same with offsets as far apart as they are, relative to what was believed."""
         precision = self.precision.copy()
-        precision[0] /= prior.offset_variance
-        return replace(self, precision=precision, prior=prior)
+        precision[0] /= variance
+        return replace(self, precision=precision)
 
 
 def best_outlook(popularity: Floats, users: float, mu: float) -> float:

@@ -12,6 +12,7 @@ GRID = np.arange(0.0, 12.01, 0.25)  # true amounts, in standard deviations of th
 CLEAR = 8.0  # standard deviations above which an amount is taken as seen
 FINENESS = 0.05  # sightings are binned as finely as that
 MIXING_ROUNDS = 200
+COEFFICIENTS_WORTH = 2.0  # how many known coefficients the expected size counts for
 
 
 def spread_of(steps: Floats, variance: Floats, start: Floats, worth: float) -> Floats:
@@ -27,6 +28,21 @@ def spread_of(steps: Floats, variance: Floats, start: Floats, worth: float) -> F
         found = ((weight * (np.square(steps) - variance)).sum(axis=0) + prior * start) / (weight.sum(axis=0) + prior)
         spread = np.maximum(found, LEAST * start)
     return spread
+
+
+def regress(
+    across: Floats, among: Floats, exposure: Floats | float, sigma: float, floor: float, error: float, start: float
+) -> Floats:
+    """Empirical Bayes coefficients (..., q) from noisy moments: across (..., q) = exposure · coefficients · among.
+
+    sigma: noise of `across`. floor: of the eigenvalues of `among` (q, q), above its own noise. error: variance that
+    the sum itself adds, for one of `among`. start: expected size of a coefficient.
+    """
+    values, vectors = np.linalg.eigh(among)
+    weight = exposure * np.maximum(values, floor)
+    seen, variance = (across @ vectors) / weight, (sigma**2 + error * weight) / weight**2
+    spread = spread_of(seen.reshape(-1, 1), variance.reshape(-1, 1), np.array([start**2]), COEFFICIENTS_WORTH)[0]
+    return np.asarray((seen * spread / (spread + variance)) @ vectors.T)
 
 
 def deconvolve(seen: Floats, sigma: float, expected: float, worth: float) -> tuple[Floats, Floats]:
