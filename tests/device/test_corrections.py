@@ -20,7 +20,7 @@ def plain_features(score, spread, count, item, gauge):
     """The polynomial, written down once more."""
     p = (score - gauge.centre) / gauge.unit
     s = 2 * (math.log(spread) - gauge.usual_spread)
-    k = math.log(count) - gauge.usual_count
+    k = math.log(count) - gauge.usual_count - 1
     p, m, s, k, a = np.clip([p, item[0], s, k, item[1]], -CUT, CUT)
     pairs = [p * p - 1, m * p, m * m - 1, s * p, s * m, s * s - 1, k * p, k * m, k * s, k * k - 1]
     pairs += [a * p, a * m, a * s, a * k, a * a - 1]

@@ -1,5 +1,7 @@
 """What a device says about its own predictions, and which questions it asks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,8 @@ def test_uncertainty_is_the_students_deviation_of_the_posterior(release, planted
     items, values = planted[0].user(3)
     arrays, seen = release.arrays, np.searchsorted(release.items, items)
     loadings, noise = arrays["loadings"], arrays["noise"]
-    prior = arrays["start"] + arrays["activity"] * np.log(len(seen)) + arrays["choices"][seen].sum(0) / len(seen) ** 0.5
+    active = max(np.log(len(seen)) - release.settings["usual_count"], -1.0)
+    prior = arrays["start"] + arrays["activity"] * active + arrays["choices"][seen].sum(0) / len(seen) ** 0.5
     deviations = values - arrays["means"][seen] - loadings[seen] @ prior
     marginal = np.diag(noise[seen]) + loadings[seen] @ np.diag(1 / arrays["precision"]) @ loadings[seen].T
     freedom = DOUBT + len(items)
@@ -64,11 +67,22 @@ def test_ask_next_names_the_unrated_item_that_lowers_the_uncertainty_most(releas
 
     rated = np.searchsorted(release.items, items)
     others = np.setdiff1d(np.arange(release.n_items), rated)
-    best = others[np.argmin([summed(np.append(rated, item)) for item in others])]
-    assert release.ask_next(items, values) == release.items[best]
+    left = np.array([summed(np.append(rated, item)) for item in others])
+    best = others[np.argmin(left)]
+    assert release.ask_next(items, values, candidates=release.items[others]) == release.items[best]
     rest = [item for item in release.items[others] if item != release.items[best]]
     assert release.ask_next(items, values, candidates=rest) in rest
     assert release.ask_next([], [], candidates=[release.items[7]]) == release.items[7]
+
+    # Without candidates she may not know the item: the gain counts as often as a usual user rated it.
+    traits = release.arrays["traits"].copy()
+    traits[best, 1] -= 2.0
+    unknown = replace(release, arrays={**release.arrays, "traits": traits})
+    popularity = np.exp(traits[:, 1]) / np.exp(traits[:, 1]).sum()
+    known = 1 - np.exp(-np.exp(release.settings["usual_count"]) * popularity[others])
+    expected = others[np.argmax(known * (summed(rated) - left))]
+    assert expected != best
+    assert unknown.ask_next(items, values) == release.items[expected]
 
 
 def test_bad_questions_are_refused_in_one_sentence(release, planted):

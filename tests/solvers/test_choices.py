@@ -44,11 +44,14 @@ def belief(loadings, offset_variance=0.25):
 def asked(ratings, model, budget, **settings):
     curator = Curator(ratings, budget, seed=3)
     curator.plan({"choices": 0.5})
-    popularity = np.maximum(np.bincount(ratings.indices, minlength=ratings.n_items), 1) / 4.0
-    return learn_choices(curator, model, popularity, float(ratings.n_users), **settings)
+    return learn_choices(curator, model, popularity_of(ratings), float(ratings.n_users), **settings)
 
 
-def plain_coordinates(ratings, model, prior):
+def popularity_of(ratings):
+    return np.maximum(np.bincount(ratings.indices, minlength=ratings.n_items), 1) / 4.0
+
+
+def plain_coordinates(ratings, model, prior, usual):
     """The posterior means by textbook formulas, one user at a time."""
     found = []
     for i in range(ratings.n_users):
@@ -57,7 +60,11 @@ def plain_coordinates(ratings, model, prior):
         loadings = model.loadings[seen]
         middle = np.zeros(len(model.precision))
         if len(seen):
-            middle = prior.start + prior.activity * math.log(len(seen)) + prior.choices[seen].sum(0) / len(seen) ** 0.5
+            middle = (
+                prior.start
+                + prior.activity * max(math.log(len(seen) / usual), -1.0)
+                + prior.choices[seen].sum(0) / len(seen) ** 0.5
+            )
         normal = np.diag(model.precision) + loadings.T @ (loadings / model.noise[seen, None])
         right = loadings.T @ ((values - model.means[seen]) / model.noise[seen]) + model.precision * middle
         found.append(np.linalg.solve(normal, right))
@@ -71,11 +78,12 @@ def test_prior_means_and_fold_in_are_the_textbooks():
     prior = Prior(rng.normal(size=3), rng.normal(size=3), rng.normal(size=(12, 3)), 1.0)
     arrays = {**vars(model), **prior.arrays}
     rows = ratings.indptr, ratings.indices, ratings.values.astype(float)
+    settings = {"usual_count": math.log(30.0)}  # some users have less than 1/e times as many
     np.testing.assert_allclose(
-        KINDS["refined"].fold_in(arrays, {}, rows), plain_coordinates(ratings, model, prior), atol=1e-10
+        KINDS["refined"].fold_in(arrays, settings, rows), plain_coordinates(ratings, model, prior, 30.0), atol=1e-10
     )
     without = {name: arrays[name] for name in vars(model)}
-    assert not prior_means(without, rows).any()
+    assert not prior_means(without, {}, rows).any()
 
 
 def test_a_telling_choice_is_learnt_and_helps_and_a_blind_one_is_left_alone():
@@ -87,7 +95,8 @@ def test_a_telling_choice_is_learnt_and_helps_and_a_blind_one_is_left_alone():
         errors = []
         for believed in (Prior.blind(*model.loadings.shape), prior):
             release = hr.fit(train, hr.Posterior(rank=0), hr.NonPrivate())
-            gauge = gauge_of(model, np.ones(train.n_items), 1.0)
+            popularity = popularity_of(train)
+            gauge = gauge_of(model, popularity, popularity.sum() / train.n_users)
             arrays = {**vars(model), **believed.arrays, "traits": gauge.traits, "correction": gauge.correction}
             release = replace(release, kind="refined", arrays=arrays, settings=gauge.gauge._asdict())
             errors.append(hr.evaluate(release, train, test)["rmse"])

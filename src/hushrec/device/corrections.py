@@ -19,10 +19,11 @@ from numba import njit
 
 TRAITS, FEATURES = 5, 25
 CUT = 3.0
+BUSIER = 1.0  # ratings are mostly those of busy users: e times as many as the usual one
 
 
 class Gauge(NamedTuple):
-    """Public zeros and units of the traits: p is (prediction − centre)/unit; s and k are logs less the usual ones."""
+    """Public zeros and units of the traits: p is (prediction − centre)/unit; usual_spread and usual_count are logs."""
 
     centre: float
     unit: float
@@ -36,7 +37,7 @@ def _fill(score: float, spread: float, count: float, item: Any, gauge: Any, trai
     traits[0] = (score - gauge.centre) / gauge.unit
     traits[1] = item[0]
     traits[2] = 2.0 * (math.log(max(spread, 1e-300)) - gauge.usual_spread)
-    traits[3] = math.log(max(count, 1.0)) - gauge.usual_count
+    traits[3] = math.log(max(count, 1.0)) - gauge.usual_count - BUSIER
     traits[4] = item[1]
     for a in range(TRAITS):
         traits[a] = min(max(traits[a], -CUT), CUT)

@@ -51,25 +51,25 @@ def predict(kind: Kind, arrays: Arrays, settings: Settings, rows: Rows, wanted: 
     return np.asarray(scores if kind.link is None else kind.link(settings, scores))
 
 
-def prior_means(arrays: Arrays, rows: Rows) -> NDArray[np.float64]:
+def prior_means(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
     """Where a user's coordinates are expected before her values are seen, (m, r): which items she rated tells."""
     indptr, indices, _ = rows
     if "choices" not in arrays:
         return np.zeros((len(indptr) - 1, arrays["loadings"].shape[1]))
-    features = posterior.choice_features(indptr, indices, arrays["choices"])
+    features = posterior.choice_features(indptr, indices, arrays["choices"], settings["usual_count"])
     return np.asarray(features[:, 2:] + features[:, :1] * arrays["start"] + features[:, 1:2] * arrays["activity"])
 
 
-def surprises(arrays: Arrays, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def surprises(arrays: Arrays, settings: Settings, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The prior means (m, r) of the rows, and by how much each rating (nnz,) differs from what they predict."""
     indptr, indices, values = rows
-    expected = prior_means(arrays, rows)
+    expected = prior_means(arrays, settings, rows)
     return expected, values - kernels.predict_at(indptr, indices, arrays["means"], arrays["loadings"], expected)
 
 
 def _posterior(arrays: Arrays, settings: Settings, rows: Rows) -> NDArray[np.float64]:
     """The posterior mean of a Gaussian model: ridge regression of the user's own deviations from the means."""
-    expected, deviations = surprises(arrays, rows)
+    expected, deviations = surprises(arrays, settings, rows)
     model = arrays["loadings"], arrays["precision"], arrays["noise"]
     return np.asarray(expected + kernels.posterior_means(rows[0], rows[1], deviations, *model))
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+LEAST_ACTIVE = 1.0
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def leave_one_out(indptr: Any, indices: Any, deviations: Any, loadings: Any, precision: Any, noise: Any) -> Any:
@@ -129,10 +131,11 @@ def regression_rows(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def choice_features(indptr: Any, indices: Any, leanings: Any) -> Any:
-    """What a user chose to rate, (m, 2 + q): 1, log(ratings), and Σ leanings/√ratings over the items she rated.
+def choice_features(indptr: Any, indices: Any, leanings: Any, usual_log: float) -> Any:
+    """What a user chose to rate, (m, 2 + q): 1, how active she is, and Σ leanings/√ratings over the items she rated.
 
-    leanings: (n, q). A user without a rating has zeros throughout.
+    leanings: (n, q). How active: log(ratings) less the usual log, and at least −LEAST_ACTIVE, since a device that has
+    been told a few ratings is not that of somebody who rates little. A user without a rating has zeros throughout.
     """
     width = leanings.shape[1]
     out = np.zeros((len(indptr) - 1, 2 + width))
@@ -141,7 +144,7 @@ def choice_features(indptr: Any, indices: Any, leanings: Any) -> Any:
         if count == 0:
             continue
         out[i, 0] = 1.0
-        out[i, 1] = np.log(count)
+        out[i, 1] = max(np.log(count) - usual_log, -LEAST_ACTIVE)
         for p in range(indptr[i], indptr[i + 1]):
             for a in range(width):
                 out[i, 2 + a] += leanings[indices[p], a]

@@ -19,7 +19,7 @@ from hushrec.errors import ConfigError, DataError
 from hushrec.evaluate.metrics import aligned
 from hushrec.release.complete import predict_at
 from hushrec.release.file import Release
-from hushrec.release.uncertainty import worth_at
+from hushrec.release.uncertainty import chance_to_know, worth_at
 
 Flags = NDArray[np.bool_]
 
@@ -78,8 +78,9 @@ def first_questions(
     if among == "all":
         pool = _whole(answers)
     asked = np.zeros(len(pool.answers), dtype=bool)
+    known = chance_to_know(release)[pool.indices] if among == "all" else 1.0
     for _ in range(questions):
-        worth = worth_at(release, pool.rows(asked), (pool.indptr, pool.indices))
+        worth = worth_at(release, pool.rows(asked), (pool.indptr, pool.indices)) * known
         asked |= pool.first(np.where(asked, -np.inf, worth), 1)
     chance = pool.first(draw.random(len(asked)), questions)
     figures = {

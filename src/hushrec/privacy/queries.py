@@ -201,8 +201,8 @@ class ChoiceRegression(SumQuery):
     """What the choice of items says about users' coordinates: moments of the two, from every user a short vector.
 
     With x her posterior mean in units of the prior deviations (its first `leading` entries), k how much of them her
-    ratings tell, and f the features of her choice (`device.posterior`), with log(ratings) less `usual_log`: x fᵀ, the
-    lower triangle of f fᵀ, k, x² − k and k².
+    ratings tell, and f the features of her choice (`device.posterior`): x fᵀ, the lower triangle of
+    f fᵀ, k, x² − k and k².
     """
 
     name: ClassVar[str] = "choice regression"
@@ -216,8 +216,7 @@ class ChoiceRegression(SumQuery):
 
     def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
         row, model = (rows.indptr, rows.indices), (self.loadings, self.precision, self.noise)
-        features = posterior.choice_features(*row, self.leanings)
-        features[:, 1] -= self.usual_log * features[:, 0]
+        features = posterior.choice_features(*row, self.leanings, self.usual_log)
         wanted = slice(self.leading)
         means = kernels.posterior_means(*row, rows.values - self.means[rows.indices], *model)
         x = means[:, wanted] * np.sqrt(self.precision[wanted])
@@ -247,7 +246,7 @@ class CorrectionRegression(SumQuery):
 
     def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
         row, model = (rows.indptr, rows.indices), self.model
-        _, deviations = surprises(model, _row(rows))
+        _, deviations = surprises(model, self.gauge._asdict(), _row(rows))
         users, spreads = posterior.leave_one_out(
             *row, deviations, model["loadings"], model["precision"], model["noise"]
         )

@@ -140,8 +140,9 @@ class Release:
     ) -> Any:
         """The id of the item whose rating would lower the summed variance of all her predictions the most.
 
-        candidates: ids of items she could rate (None: all she has not rated). Ties go to the earlier item. Only for
-        releases of kind "gaussian" or "refined". **Guarantee**: runs on the user's own device; nothing is sent.
+        candidates: ids of items that she can rate. None: all she has not rated, and popular ones rather, since about
+        an item that she does not know she cannot tell. Ties go to the earlier item. Only for releases of kind
+        "gaussian" or "refined". **Guarantee**: runs on the user's own device; nothing is sent.
         """
         from hushrec.release.uncertainty import ask_next
 

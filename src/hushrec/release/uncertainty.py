@@ -31,7 +31,7 @@ def deviations_at(release: Release, rows: Rows, wanted: Entries) -> tuple[Floats
     """Scale and degrees of freedom (nnz,) of the Student-t of a rating at every wanted entry, rows of many users."""
     model = _posterior(release)
     indptr, indices, _ = rows
-    _, deviations = surprises(release.arrays, rows)
+    _, deviations = surprises(release.arrays, release.settings, rows)
     scales = uncertainty.own_scales(indptr, indices, deviations, *model, DOUBT)
     spreads = uncertainty.spreads_at(indptr, indices, *wanted, *model)
     repeats = np.diff(wanted[0])
@@ -55,6 +55,14 @@ def worth_at(release: Release, rows: Rows, wanted: Entries) -> Floats:
     loadings, precision, noise = _posterior(release)
     gram = loadings.T @ loadings
     return np.asarray(uncertainty.worth_of_asking(*rows[:2], *wanted, loadings, precision, noise, gram))
+
+
+def chance_to_know(release: Release) -> Floats:
+    """How likely a usual user can answer a question about each item, (n,): as likely as that she rated it."""
+    if release.kind != "refined":
+        return np.ones(release.n_items)
+    popularity = np.exp(release.arrays["traits"][:, 1])
+    return np.asarray(-np.expm1(-np.exp(release.settings["usual_count"]) * popularity / popularity.sum()))
 
 
 def deviations(release: Release, items: Given, values: Given, unknown: str) -> Floats:
@@ -82,6 +90,8 @@ def ask_next(
     rows = own_row(release, items, values, unknown)
     choices = _choices(release, rows[1], candidates)
     worth = worth_at(release, rows, (np.array([0, len(choices)]), choices))
+    if candidates is None:
+        worth *= chance_to_know(release)[choices]
     return release.items[choices[np.argmax(worth)]].item()
 
 

@@ -1,6 +1,7 @@
 """What a user chose to rate says about her taste: a prior mean for her coordinates, from one small release.
 
-    f = (1, log k, Σ g_j/√k over the k items that she rated)    g: the items' loadings, means and log popularity
+    f = (1, log k, Σ g_j/√k over the k items that she rated)    g: the items' loadings, means and log popularity;
+                                                                log k less the usual, and cut off below
     E[u | which items she rated] = W f                          W (r, q + 2) by regression over all users
 
 W is small and every user adds to it, so it costs little budget; the g are public already, and on the device the
@@ -43,7 +44,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Prior:
-    """start, activity (r,) and choices (n, r): E[u] = start + activity · log k + Σ choices_j/√k over her k items.
+    """start, activity (r,) and choices (n, r): E[u] = start + activity · f₁ + Σ choices_j/√k over her k items.
 
     offset_variance: how far users' offsets lie apart, relative to what was believed.
     """
@@ -116,7 +117,7 @@ def learn_choices(curator: Curator, belief: Belief, popularity: Floats, users: f
     variance = _offset_variance(answer, explained)
     full = np.zeros((belief.loadings.shape[1], width))
     full[:leading] = weights / np.sqrt(belief.precision[:leading, None])
-    return Prior(full[:, 0] - usual_log * full[:, 1], full[:, 1], leanings @ full[:, 2:].T, variance)
+    return Prior(full[:, 0], full[:, 1], leanings @ full[:, 2:].T, variance)
 
 
 def public_leanings(belief: Belief, popularity: Floats) -> Floats:

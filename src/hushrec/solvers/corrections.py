@@ -68,9 +68,8 @@ def gauge_of(belief: Belief, popularity: Floats, typical: float) -> Corrections:
     seen = (belief.loadings * (part / belief.noise)[:, None]).T @ belief.loadings
     covariance = np.linalg.inv(np.diag(belief.precision) + count * seen)
     spread = float(part @ np.einsum("jr,rs,js->j", belief.loadings, covariance, belief.loadings))
-    traits = np.column_stack(((belief.means - centre) / unit, logs / math.sqrt(max(float(part @ logs**2), 0.01))))
-    # Ratings are mostly those of busy users: e times as many as the usual one.
-    return Corrections(Gauge(centre, unit, math.log(spread), math.log(count) + 1.0), traits)
+    traits = np.column_stack(((belief.means - centre) / unit, logs))
+    return Corrections(Gauge(centre, unit, math.log(spread), math.log(count)), traits)
 
 
 def learn_corrections(
