@@ -110,8 +110,10 @@ class Posterior:
         else:
             head = most_popular(items.weights, self.head or head_size(items.weights, users, mu))
             gram_share = left * self._gram_share(float(items.weights[head].sum() / items.weights.sum()))
-            curator.plan({"gram": gram_share, **dict.fromkeys(labels, (left - gram_share) / max(self.rounds, 1))})
+            curator.plan({"gram": gram_share})
             loadings, noise = head_model(curator, items, head, users, self.offset_prior, self.rank)
+            labels = labels if loadings.shape[1] else labels[:1]  # means alone need no second look
+            curator.plan(dict.fromkeys(labels, (left - gram_share) / max(len(labels), 1)))
         state = State.begin(curator, items, loadings, noise, self.offset_prior)
         for label in labels:
             state = improve(curator, label, state, items.weights, users)
