@@ -96,3 +96,27 @@ def test_a_logarithmic_axis_with_a_single_power_of_ten_has_more_numbers_than_tha
     labels = {label.get_text() for label in axes.get_yticklabels(which="both")}
     assert {"0.5", "1", "2", "5"} <= labels
     assert "3" not in labels, labels
+
+
+def test_the_legend_names_every_method_once_in_the_order_of_the_table(tmp_path, pictures):
+    """A method's line and its level share a colour, and what levels are is said once."""
+    rows = [{"method": name, "epsilon": e, "rmse": e} for name in "abcdef" for e in (1.0, 2.0, None) if e or name < "d"]
+    rows = [{**row, "rmse": row["rmse"] or 0.5} for row in [*rows, {"method": "g", "epsilon": None, "rmse": 0.7}]]
+    spec = PlotSpec(x="epsilon", y="rmse", level="without privacy", guides=("f",))
+    draw(Table(columns=("method",), rows=rows), spec, "Title", tmp_path / "a.png")
+    (figure,) = pictures
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == [*"abcdefg", "without privacy"]
+    (axes,) = figure.axes
+    assert {box.get_label() for box in axes.containers} == set("abcde")  # a guide has no marks
+    assert next(line for line in axes.lines if line.get_label() == "f").get_linestyle() == "--"
+
+
+@pytest.mark.parametrize("log_x", [True, False])
+def test_whole_numbers_are_marked_where_they_are(log_x, tmp_path, pictures):
+    rows = [{"method": "m", "users": m, "rmse": 1.0, "setting": "m = 1, ε = 2"} for m in (3_000, 7_000)]
+    spec = PlotSpec(x="users", y="rmse", log_x=log_x, across="setting")
+    draw(Table(columns=("method",), rows=rows), spec, "Title", tmp_path / "a.png")
+    (axes,) = pictures[0].axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["3,000", "7,000"]
+    assert axes.get_title(loc="left") == "Title\nm = 1, ε = 2"

@@ -22,8 +22,10 @@ from hushrec.evaluate.tables import Row, Table
 # Told apart by people who do not see all colours (Okabe, Ito 2008), and by their marks in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = (0, (5.0, 2.0, 5.0, 2.0))
 INK, FAINT = "#333333", "#DDDDDD"
 MOST_TICKS = 8
+MOST_INSIDE = 4  # methods whose legend fits into the picture
 ENDINGS = (".png", ".pdf", ".svg")
 
 
@@ -34,7 +36,8 @@ class PlotSpec:
     A row without an x (None) becomes a level line. The column "y sd", where there is one, becomes error bars.
     only: draw only the rows whose columns have these values. nearest: of the values that this column has, draw only
     the one nearest to this number, and the rows without any. down, across: columns whose values get a panel each,
-    one below the other and side by side.
+    one below the other and side by side. guides: lines to compare with, such as bounds: thin, dashed, without marks.
+    level: what the levels are of lines that have one, in the legend.
     """
 
     x: str
@@ -48,6 +51,8 @@ class PlotSpec:
     nearest: tuple[str, float] | None = None
     down: str | None = None
     across: str | None = None
+    guides: tuple[str, ...] = ()
+    level: str = "level"
 
 
 def draw(table: Table, spec: PlotSpec, title: str, path: Path) -> bool:
@@ -56,23 +61,23 @@ def draw(table: Table, spec: PlotSpec, title: str, path: Path) -> bool:
     names = list(dict.fromkeys(str(row.get(spec.series)) for row in rows))
     downs, acrosses = _values(rows, spec.down), _values(rows, spec.across)
     several = len(downs) * len(acrosses) > 1
-    figure = _figure(*_size(len(downs), len(acrosses), beside=len(names) > 6))
+    figure = _figure(*_size(len(downs), len(acrosses), beside=len(names) > MOST_INSIDE))
     if figure is None:
         return False
     grid = figure.subplots(len(downs), len(acrosses), squeeze=False, sharex=several, sharey=several)
     for axes, (below, beside) in zip(grid.flat, itertools.product(downs, acrosses), strict=True):
         shown = {name: value for name, value in ((spec.down, below), (spec.across, beside)) if name and value}
         _panel(axes, [row for row in rows if shown.items() <= row.items()], names, spec)
-        heading = ", ".join(f"{name}: {value}" for name, value in shown.items())
-        words = heading if several else _folded(f"{title}; {heading}" if heading else title, figure)
+        heading = ", ".join(_heading(name, value) for name, value in shown.items())
+        words = heading if several else f"{_folded(title, figure)}\n{heading}".rstrip()
         style(axes, words, spec.x_label or spec.x, spec.y_label or spec.y)
         axes.label_outer()
     for axes in grid.flat if spec.log_y else ():  # once all panels have the limits that they share
         _log_y(axes)
     if several:
         figure.suptitle(_folded(title, figure), x=0.01, ha="left", fontsize="medium", color=INK)
-    if several or len(names) > 6:
-        _legend_beside(figure)
+    if several or len(names) > MOST_INSIDE:
+        _legend_beside(figure, names)
     elif names:
         grid[0][0].legend(fontsize="small", edgecolor="none", framealpha=0.8)
     figure.savefig(path, dpi=150)
@@ -96,6 +101,13 @@ def _values(rows: list[Row], column: str | None) -> list[Any]:
     return found or [None]
 
 
+def _heading(column: str, value: Any) -> str:
+    """What stands over a panel; text that has its own "=" says all by itself."""
+    if isinstance(value, str):
+        return value if "=" in value else f"{column}: {value}"
+    return f"{column}: {value:,g}"
+
+
 def _size(down: int, across: int, *, beside: bool) -> tuple[float, float]:
     if down * across == 1:
         return (9.5 if beside else 7.0), 4.6
@@ -110,8 +122,11 @@ def _folded(title: str, figure: Any) -> str:
 def _panel(axes: Any, rows: list[Row], names: list[str], spec: PlotSpec) -> None:
     for number, name in enumerate(names):
         _line(axes, [row for row in rows if str(row.get(spec.series)) == name], spec, name, number)
+    places = sorted({float(row[spec.x]) for row in rows if row.get(spec.x) is not None})
     if spec.log_x:
-        _log_x(axes, sorted({float(row[spec.x]) for row in rows if row.get(spec.x) is not None}))
+        _log_x(axes, places)
+    elif places and len(places) <= MOST_TICKS and all(place.is_integer() for place in places):
+        axes.set_xticks(places, [f"{place:,g}" for place in places])
     if spec.log_y:
         axes.set_yscale("log")
 
@@ -230,19 +245,24 @@ def _figure(width: float, height: float) -> Any:
     return figure
 
 
-def _legend_beside(figure: Any) -> None:
-    """The legend right of the picture, long names on several lines."""
+def _legend_beside(figure: Any, order: Sequence[str] = ()) -> None:
+    """The legend right of the picture, long names on several lines; those in `order` first, in that order."""
     known: dict[str, Any] = {}
     for axes in figure.axes:
         handles, names = axes.get_legend_handles_labels()
-        known |= {textwrap.fill(name, 34): handle for name, handle in zip(names, handles, strict=True)}
-    figure.legend(known.values(), known.keys(), fontsize="small", frameon=False, loc="outside right upper")
+        known |= dict(zip(names, handles, strict=True))
+    names = sorted(known, key=lambda name: order.index(name) if name in order else len(order))
+    handles, words = [known[name] for name in names], [textwrap.fill(name, 34) for name in names]
+    figure.legend(handles, words, fontsize="small", frameon=False, loc="outside right upper")
 
 
 def _line(axes: Any, rows: list[Row], spec: PlotSpec, name: str, number: int) -> None:
     drawn = [row for row in rows if row.get(spec.y) is not None]
     points = sorted((row for row in drawn if row.get(spec.x) is not None), key=lambda row: float(row[spec.x]))
-    if points:
+    if name in spec.guides:
+        line = [row[spec.x] for row in points], [row[spec.y] for row in points]
+        axes.plot(*line, label=name, color=COLOURS[number % len(COLOURS)], linestyle="--", linewidth=1.0)
+    elif points:
         spread = [row.get(f"{spec.y} sd") or 0.0 for row in points]
         axes.errorbar(
             [row[spec.x] for row in points],
@@ -257,23 +277,25 @@ def _line(axes: Any, rows: list[Row], spec: PlotSpec, name: str, number: int) ->
             linewidth=1.4,
             capsize=2.5,
         )
-    for row in drawn:
-        if row.get(spec.x) is None:
-            _level(axes, row[spec.y], name, number)
+    levels = [row[spec.y] for row in drawn if row.get(spec.x) is None]
+    for height in levels:
+        _level(axes, height, None if points else name, number)
+    if points and levels and spec.level not in axes.get_legend_handles_labels()[1]:
+        axes.plot([], [], color=INK, linestyle=DASHES, linewidth=1.2, label=spec.level)  # one for all in the legend
 
 
-def _level(axes: Any, height: float, name: str, number: int) -> None:
-    colour, dashes = COLOURS[number % len(COLOURS)], (5.0, 2.0, 5.0, 2.0)
+def _level(axes: Any, height: float, name: str | None, number: int) -> None:
+    colour, dashes = COLOURS[number % len(COLOURS)], DASHES
     if number >= len(COLOURS):  # no line's colour a second time
-        colour, dashes = INK, (1.0, 1.5, 1.0, 1.5) if number % 2 else (3.0, 1.0, 1.0, 1.0)
-    axes.axhline(height, label=name, color=colour, linestyle=(0, dashes), linewidth=1.2)
+        colour, dashes = INK, (0, (1.0, 1.5, 1.0, 1.5) if number % 2 else (3.0, 1.0, 1.0, 1.0))
+    axes.axhline(height, label=name, color=colour, linestyle=dashes, linewidth=1.2)
 
 
 def _log_x(axes: Any, places: Sequence[float]) -> None:
     """A logarithmic axis, labelled with plain numbers at the points themselves where they are few."""
     axes.set_xscale("log")
     if 0 < len(places) <= MOST_TICKS:
-        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.set_xticks(places, [f"{place:,g}" for place in places])
         axes.set_xticks([], minor=True)
 
 

@@ -4,6 +4,7 @@ their tables and texts say is so."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -284,6 +285,7 @@ def test_signed_data_are_rank_one_and_as_coherent_as_they_say(incoherent):
 
 
 def test_the_quick_incoherent_experiment_runs(small, tmp_path):
+    """Every method on both kinds of data, each kind in its own panel."""
     outcome = quick("svd-incoherent", tmp_path)
     named = {
         f"{method} on {data} data" for method in frank_wolfe.INCOHERENT_METHODS for data in ("incoherent", "coherent")
@@ -291,4 +293,7 @@ def test_the_quick_incoherent_experiment_runs(small, tmp_path):
     assert {record["method"] for record in outcome.records} == named
     assert {record["users"] for record in outcome.records} == {100, 200}
     assert all(0 < record["rmse"] < 3 for record in outcome.records)
+    assert {(row["method"], row["data"]) for row in outcome.table.rows} == set(
+        itertools.product(frank_wolfe.INCOHERENT_METHODS, ("incoherent", "coherent"))
+    )
     assert (tmp_path / "svd-incoherent.png").exists()

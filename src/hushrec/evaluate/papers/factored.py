@@ -32,7 +32,7 @@ from hushrec.solvers.posterior import Posterior
 ITEMS, RANK, DELTA, LONGEST_ROW = 100, 5, 1e-5, 2.0
 USERS, EPSILONS, RANKS = (5_000, 10_000, 15_000), (2.0, 5.0, 10.0, 20.0), (3, 5, 7)
 RANK_SETTINGS = ((15_000, 5.0), (10_000, 10.0))
-QUICK_SIZES, QUICK_EPSILONS = (2_000,), (10.0,)
+QUICK_SIZES, QUICK_EPSILONS = (2_000,), (10.0, 20.0)
 QUICK_RANKS, QUICK_RANK_SETTINGS = (3, 7), ((1_500, 10.0), (1_000, 20.0))
 HALF_WIDTH = 8.0  # public range ±8: 4 for the matrix, 4 standard deviations for the noise
 ROUNDS = (2, 4, 6, 8, 10, 15, 20, 25, 30, 40, 50, 60)

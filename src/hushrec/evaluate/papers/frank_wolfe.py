@@ -183,7 +183,9 @@ def _figure_summary(records: list[Record]) -> Table:
     return Table(columns=columns, rows=list(best.values()))
 
 
-PLOT = PlotSpec(x="epsilon", y="rmse", log_x=True, x_label="epsilon", y_label="RMSE on held-out ratings")
+PLOT = PlotSpec(
+    x="epsilon", y="rmse", log_x=True, x_label="ε (δ = 1e-6, add-remove)", y_label="RMSE on held-out ratings"
+)
 
 
 HELD_OUT = "1 % of the ratings held out at random, in each run others"
@@ -359,6 +361,15 @@ def _incoherent_run(cell: Cell, options: Options) -> dict[str, Any]:
     return {"rmse": evaluate(release, train, test)["rmse"]}
 
 
+def _incoherent_summary(records: list[Record]) -> Table:
+    """Mean and spread over the runs, the kind of data in a column of its own."""
+    parted = []
+    for record in records:
+        method, data = record["method"].removesuffix(" data").rsplit(" on ", 1)
+        parted.append({**record, "method": method, "data": data})
+    return summarise(parted, ("method", "data", "users", "epsilon"))
+
+
 @functools.lru_cache(maxsize=1)
 def signed(users: int, items: int, incoherent: bool, seed: int) -> tuple[Ratings, Ratings]:
     """Rank one in [−1, 1], √n ratings a user: entries ±1 (incoherence 1), or steeply unequal ones (coherent)."""
@@ -429,6 +440,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             log_y=True,
             x_label="users m",
             y_label="price of privacy (MSE)",
+            guides=tuple(THEORY),
         ),
     ),
     Experiment(
@@ -441,6 +453,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         ),
         cells=_incoherent_cells,
         run=_incoherent_run,
-        plot=PlotSpec(x="users", y="rmse", log_x=True, log_y=True, x_label="users m", y_label="RMSE"),
+        summary=_incoherent_summary,
+        plot=PlotSpec(x="users", y="rmse", log_x=True, log_y=True, x_label="users m", y_label="RMSE", across="data"),
     ),
 )
