@@ -101,6 +101,20 @@ def test_rows_without_structure_show_none_however_few(rows):
         assert denoise(gram, 0.0).values.size > 0  # what a bulk of zeros suggests
 
 
+def test_many_rows_over_unlike_items_show_no_structure():
+    """A few items have most ratings: most eigenvalues are near 0, and the bulk alone would tell of no noise."""
+    rng, items, rows = np.random.default_rng(0), 200, 4000
+    popularity = np.exp(1.5 * rng.normal(size=items))
+    table = rng.normal(size=(rows, items)) * (rng.random((rows, items)) < 0.2 * popularity / popularity.max())
+    table = table[table.any(axis=1)]
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    gram = table.T @ table
+    part = np.square(table).sum(axis=0) / len(table)
+    np.fill_diagonal(gram, 0.0)
+    assert denoise(gram, 0.0).values.size > 5
+    assert denoise(gram, 0.0, sampling=Sampling(len(table), 1 / float(part @ part))).values.size == 0
+
+
 def test_structure_in_few_rows_is_found():
     found = denoise(rows_gram(100, 300, signal=0.6), 0.0, sampling=Sampling(100, 300))
     assert found.values.size == 1

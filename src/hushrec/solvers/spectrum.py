@@ -24,7 +24,6 @@ SAFETY = 1.02  # how far past the edge of the noise an eigenvalue must be to cou
 DIAGONAL_ROUNDS = 6
 BISECTIONS = 100
 NARROW = 1e-6  # variance of the sampling, in units of a row
-MANY_ROWS = 10  # for every item: from there on the bulk of a Gram of rows is a semicircle
 ALONE = 2000  # up to this size more threads gain little, and on a busy machine they wait for each other ten times over
 
 
@@ -66,7 +65,7 @@ def _denoised(filled: Floats, known_noise: float, rank: int | None, sampling: Sa
     for _ in range(DIAGONAL_ROUNDS):
         values, vectors = np.linalg.eigh(filled)
         bulk = n * (float(np.median(np.abs(values))) / (SEMICIRCLE_MEDIAN * math.sqrt(n))) ** 2
-        added, sampled = _variances(known_noise**2 * n, bulk, n, sampling)
+        added, sampled = _variances(known_noise**2 * n, bulk, sampling)
         vectors = vectors[:, ::-1][:, :rank]
         kept = spikes(values[::-1][:rank], added, sampled)
         vectors, kept = vectors[:, kept > 0], kept[kept > 0]
@@ -74,16 +73,14 @@ def _denoised(filled: Floats, known_noise: float, rank: int | None, sampling: Sa
     return Spectrum(kept, vectors, math.sqrt((added + sampled) / n))
 
 
-def _variances(added: float, bulk: float, n: int, sampling: Sampling | None) -> tuple[float, float]:
+def _variances(added: float, bulk: float, sampling: Sampling | None) -> tuple[float, float]:
     """n times an entry's variance, of the noise that was added and of sampling.
 
-    The bulk's width shows their sum where there are many more rows than items; with fewer, most eigenvalues belong to
-    no row at all, and the width that the rows must have is taken as given.
+    The bulk's width shows their sum, but too little of it where most eigenvalues belong to no row at all, or to items
+    that hardly anybody rated: the width that the rows must have is the least.
     """
     if sampling is None:
         return max(added, bulk), 0.0
-    if sampling.rows >= MANY_ROWS * n:
-        return added, max(bulk - added, 0.0)
     return added, max(bulk - added, sampling.variance)
 
 
