@@ -10,7 +10,7 @@ from hushrec.engines.local import LocalEngine, LocalJob
 from hushrec.privacy.accounting import gaussian_epsilon
 from hushrec.privacy.curator import Curator
 from hushrec.release.complete import coordinates
-from hushrec.solvers import dplmc, dplmc_noise
+from hushrec.solvers import dplmc, dplmc_noise, factored_gradient
 from hushrec.solvers.beginnings import begin
 from making import csr, random_ratings
 
@@ -312,6 +312,22 @@ def test_where_rounds_are_hopeless_it_falls_back_to_item_means_and_says_so(plant
     assert np.ptp(release.complete(*train.user(3)) - means) < 1e-9
 
 
+@pytest.mark.parametrize("budget", [hr.NonPrivate(), hr.Budget(50.0, 1e-6)], ids=["bare", "private"])
+def test_users_with_few_ratings_get_few_factors(budget):
+    """r log(m) ratings a user, as in the paper's experiments; who asks for factors gets them."""
+    for per_user, factors in ((7, 0), (9, 2), (45, 5)):  # log(3000) = 8.0
+        train, _ = hr.synthetic(users=3000, items=60, rank=1, per_user=per_user, seed=1)
+        settings = {"begin_with": "random", "rounds": 2, "density": per_user / 60}
+        release = hr.fit(train, hr.FactoredGradient(**settings), budget, seed=0)
+        assert ("gradient 1" in [entry.name for entry in release.guarantee.ledger]) == (factors > 0)
+        if factors:
+            assert release.arrays["loadings"].shape[1] == 1 + factors
+        words = f"{factored_gradient.TOO_FEW}: predictions are item means and user offsets."
+        assert (words in release.notes) == (factors == 0)
+        asked = hr.fit(train, hr.FactoredGradient(**settings, rank=3), budget, seed=0)
+        assert asked.arrays["loadings"].shape[1] == 4
+
+
 def test_a_fallback_without_item_means_says_what_it_predicts(planted):
     train, _ = planted
     release = hr.fit(train, hr.FactoredGradient(centre=False), hr.Budget(0.05, 1e-6), seed=0)
@@ -336,7 +352,7 @@ def test_predicted_noise_grows_with_noise_and_with_sparsity():
     ratings = random_ratings(users=500, items=30, seed=0)
 
     def predicted(epsilon, density):
-        solver = hr.FactoredGradient(begin_with="random", density=density, centre=False)
+        solver = hr.FactoredGradient(begin_with="random", rank=RANK, density=density, centre=False)
         curator = Curator(ratings, hr.Budget(epsilon, 1e-6), seed=0)
         begun = begin(curator, centre=False, share=None, offset_prior=4.0)
         plan = dplmc.make_plan(solver, curator, begun, density)

@@ -23,6 +23,7 @@ from hushrec.solvers.dplmc_noise import PaperNoise, Shares, exact_shares, number
 if TYPE_CHECKING:
     from hushrec.solvers.factored_gradient import FactoredGradient
 
+USUAL_RANK = 5
 EVERY_ITEM = 1e15  # a catalogue so large that no user's own density passes the public one
 
 
@@ -30,6 +31,7 @@ EVERY_ITEM = 1e15  # a catalogue so large that no user's own density passes the 
 class Plan:
     """Public constants of the rounds; gradient_sigma: the noise of Q in these units; paper: None for exact noise."""
 
+    rank: int
     rounds: int
     scale: float
     density: float
@@ -98,10 +100,22 @@ def predicted_noise(plan: Plan) -> float:
     return variance * len(plan.item_densities) / plan.scale
 
 
+def number_of_factors(solver: FactoredGradient, users: float, density: float, items: int) -> int:
+    """The rank r; where none was asked for, no larger than the ratings can tell: r log(m) of every user.
+
+    That is |Ω| = r m log m of the paper's experiments. With fewer, a user's factors fit her own ratings and foretell no
+    others; below m log m, where no method tells even one factor, there is none.
+    """
+    if solver.rank is not None:
+        return min(solver.rank, items)
+    told = density * items / max(math.log(users), 1.0)
+    return min(USUAL_RANK, math.ceil(told), items) if told >= 1.0 else 0
+
+
 def make_plan(solver: FactoredGradient, curator: Curator, begun: Beginning, density: float) -> Plan:
     """Bounds, shares and noise from public values and noisy counts."""
     items = curator.shape.items
-    rank = min(solver.rank, items)
+    rank = number_of_factors(solver, begun.users, density, items)
     scale = math.sqrt(begun.users * items / rank)
     longest_user = solver.user_bound * math.sqrt(rank * scale / begun.users)
     longest_row = solver.row_bound * math.sqrt(density * items)
@@ -112,6 +126,7 @@ def make_plan(solver: FactoredGradient, curator: Curator, begun: Beginning, dens
         shares, sigma = paper.shares(solver.begin_with), paper.nu_gradient * longest_user * longest_row
     popular = begun.items.weights / begun.items.weights.mean() if solver.centre else np.ones(items)
     return Plan(
+        rank=rank,
         rounds=number_of_rounds(solver),
         scale=scale,
         density=density,
@@ -150,12 +165,12 @@ def start(solver: FactoredGradient, curator: Curator, begun: Beginning, plan: Pl
     """
     if solver.begin_with == "random":
         items = curator.shape.items
-        found = np.random.default_rng(solver.start_seed).normal(size=(items, min(solver.rank, items)))
+        found = np.random.default_rng(solver.start_seed).normal(size=(items, plan.rank))
         return _start(np.linalg.qr(found)[0] * math.sqrt(plan.scale))
     curator.plan({"gram": plan.shares.start})
     if solver.begin_with == "private":
         return _start(_algorithm_2(solver, curator, begun, plan), solver.start_scale)
-    return _start(_denoised(solver, curator, begun))
+    return _start(_denoised(solver, curator, begun, plan))
 
 
 def _start(loadings: Floats, scale: float = 1.0) -> Start:
@@ -164,9 +179,9 @@ def _start(loadings: Floats, scale: float = 1.0) -> Start:
     return Start(loadings, scale * loadings @ np.linalg.inv(loadings.T @ loadings))
 
 
-def _denoised(solver: FactoredGradient, curator: Curator, begun: Beginning) -> Floats:
+def _denoised(solver: FactoredGradient, curator: Curator, begun: Beginning, plan: Plan) -> Floats:
     """Balanced V⁰ of the matrix whose users have unit variance along the loadings: singular values √m ‖loading‖."""
-    loadings, _, _ = gram_loadings(curator, begun, solver.head, solver.rank)
+    loadings, _, _ = gram_loadings(curator, begun, solver.head, plan.rank)
     lengths = np.sqrt(np.square(loadings).sum(axis=0))
     return np.asarray(loadings[:, lengths > 0] * math.sqrt(math.sqrt(begun.users)) / np.sqrt(lengths[lengths > 0]))
 
@@ -181,6 +196,6 @@ def _algorithm_2(solver: FactoredGradient, curator: Curator, begun: Beginning, p
     )
     (gram,) = curator.release("gram", query).parts
     values, vectors = np.linalg.eigh(gram * (solver.start_scale / (plan.density * begun.unit)) ** 2)
-    top = slice(None, -min(solver.rank, len(values)) - 1, -1)
+    top = slice(None, -min(plan.rank, len(values)) - 1, -1)
     values, vectors = values[top], vectors[:, top]
     return np.asarray(vectors[:, values > 0] * np.sqrt(values[values > 0]))

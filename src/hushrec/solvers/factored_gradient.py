@@ -26,10 +26,11 @@ from hushrec.solvers import checks
 from hushrec.solvers.base import Floats, Model
 from hushrec.solvers.beginnings import NO_FACTORS, Beginning, begin, fall_back
 from hushrec.solvers.density import learn_density
-from hushrec.solvers.dplmc import Plan, Start, Track, make_plan, path, predicted_noise, start
+from hushrec.solvers.dplmc import Plan, Start, Track, make_plan, number_of_factors, path, predicted_noise, start
 from hushrec.solvers.dplmc_noise import check_paper_noise, questions
 
 LEAST_NOISE = 0.02
+TOO_FEW = "Users have too few ratings for a factor of their own"
 HOPELESS = "At this budget the rounds would be noise alone, so none was run"
 
 
@@ -37,8 +38,9 @@ HOPELESS = "At this budget the rounds would be noise alone, so none was run"
 class FactoredGradient:
     """Factored gradient rounds between a server and users (Algorithm 1 of DPLMC).
 
-    rank: number of factors, at most. rounds: T (None: 15 after a Gram, 40 from a random start). step: η in units
-    of one over the largest singular value that the rounds have to expect; up to 1 it cannot diverge.
+    rank: number of factors, at most (None: 5, or as many as users have log(users) ratings). rounds: T (None:
+    15 after a Gram, 40 from a random start). step: η in units of one over the largest singular value that the rounds
+    have to expect; up to 1 it cannot diverge.
     readout: "ridge" (every user's own regression on the last half of the V's) or "factors" (the paper's U_i).
     begin_with: "gram" (denoised, rows clipped alike), "private" (Algorithm 2; start_scale: its τ) or "random";
     start_share: of the budget left for it. noise: "exact", or "paper" for Theorem 5.1's ν₁ and ν₂ (the claims say
@@ -50,13 +52,14 @@ class FactoredGradient:
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove), "means" or
     "counts", "scale", "ratings" (no density given), "gram", and "balance t" and "gradient t" for every round t;
-    where rounds would be noise alone, "more means" takes the place of "gram" and the rounds, with all that is left.
+    where rounds would be noise alone, or users have too few ratings, "more means" takes the place of "gram" and the
+    rounds, with all that is left.
 
     >>> FactoredGradient(readout="factors").begin_with
     'gram'
     """
 
-    rank: int = 5
+    rank: int | None = None
     rounds: int | None = None
     step: float = 0.5
     readout: Literal["ridge", "factors"] = "ridge"
@@ -91,6 +94,8 @@ class FactoredGradient:
         check_paper_noise(self, curator)
         begun = begin(curator, centre=self.centre, share=self.means_share, offset_prior=self.offset_prior)
         density = self.density or learn_density(curator, begun.users)
+        if number_of_factors(self, begun.users, density, curator.shape.items) == 0:
+            return fall_back(curator, begun, TOO_FEW)
         plan = make_plan(self, curator, begun, density)
         if predicted_noise(plan) > 1.0:
             return fall_back(curator, begun, HOPELESS)
