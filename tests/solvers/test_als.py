@@ -7,7 +7,7 @@ import pytest
 
 import hushrec as hr
 from hushrec.privacy.curator import Curator, Noisy
-from hushrec.solvers.beginnings import together
+from hushrec.solvers.again import together
 from making import random_ratings
 
 USERS, ITEMS = 3000, 40

@@ -49,7 +49,13 @@ def test_every_release_is_in_the_ledger_and_the_budget_is_spent(planted, relatio
     names = [entry.name for entry in release.guarantee.ledger]
     assert names[-3:] == ["means", "covariance", "weights"]
     assert release.guarantee.spent <= 2.0
-    assert release.guarantee.spent == pytest.approx(2.0, rel=0.01)
+    assert release.guarantee.spent == pytest.approx(2.0, rel=1e-9)
+
+
+def test_only_the_most_popular_items_are_in_the_covariance(planted):
+    release = hr.fit(planted[0], hr.CleansedSVD(head=30), hr.Budget(10.0, 1e-6), seed=0)
+    outside = ~release.arrays["loadings"][:, 1:].any(axis=1)
+    assert outside.sum() == 30
 
 
 def test_structure_is_found(planted):
@@ -73,7 +79,15 @@ def test_the_strawman_spends_little_and_says_what_it_is(planted):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"noise": "x"}, {"rank": 0}, {"ratings_per_user": 0}, {"clamp": 0.0}, {"shrinkage": -1.0}, {"offset_prior": 0.0}],
+    [
+        {"noise": "x"},
+        {"rank": 0},
+        {"ratings_per_user": 0},
+        {"clamp": 0.0},
+        {"shrinkage": -1.0},
+        {"offset_prior": 0.0},
+        {"head": 1},
+    ],
 )
 def test_settings_are_checked(wrong):
     with pytest.raises(hr.ConfigError, match=next(iter(wrong))):

@@ -19,8 +19,9 @@ import numpy as np
 
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import CooccurrenceGram, ImplicitEquations
+from hushrec.solvers.again import LEAST_SHARE, together
 from hushrec.solvers.base import Floats, Model
-from hushrec.solvers.beginnings import COUNTS_SHARE, LEAST_SHARE, USERS_SHARE, ask_counts, counts_from, together
+from hushrec.solvers.beginnings import COUNTS_SHARE, USERS_SHARE, ask_counts, counts_from
 from hushrec.solvers.normal_equations import Equations, posterior, regularised, solve, square
 from hushrec.solvers.spectrum import denoise
 from hushrec.solvers.svd import most_popular, spread_out

@@ -9,6 +9,7 @@ import numpy as np
 
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import ItemCounts, RowEnergy
+from hushrec.solvers.again import more_means
 from hushrec.solvers.base import Floats, Model
 from hushrec.solvers.means import ItemMeans, ask_moments, expected_weight, means_from, means_share, popularity
 from hushrec.solvers.svd import head_model, head_weights, most_popular, with_offset
@@ -16,7 +17,6 @@ from hushrec.solvers.svd import head_model, head_weights, most_popular, with_off
 USERS_SHARE = 0.002
 COUNTS_SHARE = 0.05
 SCALE_SHARE = 0.01
-LEAST_SHARE = 1e-6  # of the budget: with less, asking again would tell nothing
 LEAST_ENERGY = 0.003  # of half the value range, squared
 POPULARITY_POWER = 0.25
 NO_OFFSET = 1e15  # ratings of doubt: an own offset that is always zero, as a finite number for the release
@@ -92,17 +92,8 @@ def fall_back(curator: Curator, begun: Beginning, why: str, claims: tuple[str, .
     if begun.moments is None:
         note = f"{why}: predictions are the middle of the value range, and what was left of the budget is unspent."
         return begun.model(nothing, 1.0, claims, (note,))
-    if curator.budget.private and curator.left() > LEAST_SHARE:
-        moments = together(begun.moments, ask_moments(curator, "more means", curator.left()))
-        begun = replace(begun, items=means_from(moments, curator.shape, begun.users))
+    begun = replace(begun, items=more_means(curator, begun.moments, begun.users))
     return begun.model(nothing, 1.0, claims, (f"{why}: predictions are item means and user offsets.",))
-
-
-def together(first: Noisy, second: Noisy) -> Noisy:
-    """Two noisy answers to one question as one: the mean that weighs each by its precision. Post-processing."""
-    weight = second.sigma**2 / (first.sigma**2 + second.sigma**2)
-    parts = tuple(weight * one + (1.0 - weight) * other for one, other in zip(first.parts, second.parts, strict=True))
-    return Noisy(parts, first.sigma * math.sqrt(weight))
 
 
 def ask_counts(curator: Curator, label: str, share: float) -> Noisy:

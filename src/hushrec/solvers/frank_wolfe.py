@@ -71,7 +71,8 @@ class FrankWolfe:
     offset_prior, head: as in `SVD`, for "ridge".
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove only), "means"
-    and "round 1", "round 2", ..., each recorded in the ledger.
+    and "round 1", "round 2", ..., each recorded in the ledger; where the rounds of "ridge" could only be noise,
+    "more means" in place of them.
 
     >>> FrankWolfe(readout="replay", iterations=20).iterations
     20
@@ -222,14 +223,16 @@ def _ridge(solver: FrankWolfe, rounds: Rounds) -> Model:
     n = len(rounds.means)
     head = most_popular(rounds.items.weights, solver.head)
     weights, exposure = head_weights(rounds.items.weights, head, rounds.users)
-    bound = ROW_BOUND * rounds.slope_unit
-    if solver.row_bound is not None or solver.noise == "paper":
-        bound = rounds.clipping_bound()
+    alike = solver.row_bound is None and solver.noise == "exact"  # rows of one length: how they scatter is known
+    bound = ROW_BOUND * rounds.slope_unit if alike else rounds.clipping_bound()
     loadings, noise = np.zeros((n, 0)), 1.0
+    if rounds.forlorn(head):
+        rounds.sharpen_means()
+        return _ridge_model(solver, rounds, loadings, noise)
     rounds.plan(_gram(solver, rounds, loadings, noise, bound, weights, head))
     for t in range(rounds.count):
         answer = rounds.release(t, _gram(solver, rounds, loadings, noise, bound, weights, head))
-        found, left = gaussian_model(answer, exposure, bound**2, solver.directions)
+        found, left = gaussian_model(answer, exposure, bound**2, solver.directions, rounds.users if alike else None)
         new = found * (math.sqrt(noise) * rounds.score_per_slope)
         loadings = np.column_stack((loadings, spread_out(new, head, n)))
         noise = max(noise * left, LEAST_NOISE)

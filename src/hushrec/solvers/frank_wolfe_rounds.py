@@ -14,9 +14,10 @@ from hushrec.privacy.accounting import gaussian_epsilon
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.forms import GramQuery
 from hushrec.solvers import theory
-from hushrec.solvers.base import Floats
-from hushrec.solvers.means import ItemMeans, expected_weight, learn_means, means_share, plain_means
-from hushrec.solvers.svd import USERS_SHARE
+from hushrec.solvers.again import more_means
+from hushrec.solvers.base import Floats, Positions
+from hushrec.solvers.means import ItemMeans, ask_moments, expected_weight, means_from, means_share, plain_means
+from hushrec.solvers.svd import USERS_SHARE, forlorn
 
 if TYPE_CHECKING:
     from hushrec.solvers.frank_wolfe import FrankWolfe
@@ -55,6 +56,7 @@ class Rounds:
         self.nuclear = solver.nuclear_norm or TYPICAL * self.score_unit * math.sqrt(self.users * n)
         self.row_bound = solver.row_bound or TYPICAL * self.slope_unit * math.sqrt(self.rated)
         self.count = solver.iterations or self._best_count()
+        self.moments: Noisy | None = None
         self.items = self._item_means()
         self.means = self._as_scores(self.items.means)
         self.claims: tuple[str, ...] = ()
@@ -67,6 +69,18 @@ class Rounds:
             return self.row_bound
         n = len(self.means)  # without noise nothing is clipped: no row of any data is longer than this
         return self.nuclear + 2 * (self.high - self.low + n) * math.sqrt(n)
+
+    def forlorn(self, head: Positions) -> bool:
+        """Whether every round is foretold to be noise alone, and the budget of all of them could sharpen item means."""
+        if self.moments is None or self.solver.iterations is not None or self.solver.noise == "paper":
+            return False
+        return forlorn(self.curator, self.items.weights, head, self.users, self.curator.left() / self.count)
+
+    def sharpen_means(self) -> None:
+        """All that is left of the budget for item means, in place of rounds."""
+        if self.moments is not None:
+            self.items = more_means(self.curator, self.moments, self.users)
+            self.means = self._as_scores(self.items.means)
 
     def plan(self, query: GramQuery) -> None:
         """Set the rounds' shares aside: all that is left of the budget, or what the paper's noise costs."""
@@ -131,7 +145,8 @@ class Rounds:
             share = means_share(shape, self.users, self.curator.budget.mu)
             if self.solver.averages == "plain":
                 return plain_means(self.curator, self.users, share, self.rated)
-            return learn_means(self.curator, self.users, share)
+            self.moments = ask_moments(self.curator, "means", share)
+            return means_from(self.moments, shape, self.users)
         middle, weight = (self.low + self.high) / 2, expected_weight(self.users, shape.items)
         size = (TYPICAL * (self.high - self.low) / 2) ** 2
         return ItemMeans(np.full(shape.items, middle), np.full(shape.items, weight), size)

@@ -22,9 +22,10 @@ import numpy as np
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import ResidualGram
 from hushrec.solvers import checks
+from hushrec.solvers.again import more_means
 from hushrec.solvers.base import Floats, Model, Positions
 from hushrec.solvers.density import learn_density
-from hushrec.solvers.means import ItemMeans, learn_means, means_share
+from hushrec.solvers.means import ItemMeans, ask_moments, means_from, means_share
 from hushrec.solvers.spectrum import Sampling, Spectrum, denoise
 
 USERS_SHARE = 0.002
@@ -32,6 +33,7 @@ ROW_BOUND = 0.1  # of half the value range: below any real row, so that every us
 POPULARITY_POWER = 0.25
 ACTIVITY = 1.15  # E[ratings] / E[√ratings]² of a typical data set: by how much pairs of ratings cluster in users
 LEAST_NOISE = 0.3
+STRONG = 0.5  # of a residual's variance, explained by one factor: hardly any data have more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,8 @@ class SVD:
     density: p of the "projection" readout, observed entries / all entries, where it is public (None: a noisy count).
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove only),
-    "means", "ratings" (only for a projection whose density is not given) and "gram", each recorded in the ledger.
+    "means", "ratings" (only for a projection whose density is not given) and "gram", each recorded in the ledger;
+    where the Gram could only be noise, "more means" in place of it.
 
     >>> SVD(rank=5).readout
     'ridge'
@@ -70,14 +73,19 @@ class SVD:
         """Means, then one Gram of the residual rows, then the readout's public arrays."""
         users = curator.count_users(USERS_SHARE)
         share = self.means_share or means_share(curator.shape, users, curator.budget.mu)
-        items = learn_means(curator, users, share)
+        moments = ask_moments(curator, "means", share)
+        items = means_from(moments, curator.shape, users)
         head = most_popular(items.weights, self.head)
         if self.readout == "projection":
             density = learn_density(curator, users) if self.density is None else self.density
             curator.plan({"gram": curator.left()})
             return self._projection(curator, items, head, density)
+        if forlorn(curator, items.weights, head, users, curator.left()):
+            nothing = np.zeros((len(items.means), 0))
+            return ridge_model(more_means(curator, moments, users), nothing, 1.0, self.offset_prior)
         curator.plan({"gram": curator.left()})
-        return self._ridge(curator, items, head, users)
+        loadings, noise = head_model(curator, items, head, users, self.offset_prior, self.rank)
+        return ridge_model(items, loadings, noise, self.offset_prior)
 
     def _projection(self, curator: Curator, items: ItemMeans, head: Positions, density: float) -> Model:
         low, high = curator.shape.value_range
@@ -97,10 +105,6 @@ class SVD:
         loadings = with_offset(spread_out(top, head, len(items.means)))
         settings = {"offset_prior": self.offset_prior, "density": density}
         return Model(kind="projection", arrays={"means": items.means, "loadings": loadings}, settings=settings)
-
-    def _ridge(self, curator: Curator, items: ItemMeans, head: Positions, users: float) -> Model:
-        loadings, noise = head_model(curator, items, head, users, self.offset_prior, self.rank)
-        return ridge_model(items, loadings, noise, self.offset_prior)
 
 
 def head_model(
@@ -141,6 +145,18 @@ def head_weights(popularity: Floats, head: Positions, users: float) -> tuple[Flo
     weights /= math.sqrt(float(np.square(weights[head]) @ part))
     covered = float(popularity[head].sum() / popularity.sum())
     return weights, math.sqrt(ACTIVITY / (users * covered)) * (popularity * weights)[head]
+
+
+def forlorn(curator: Curator, popularity: Floats, head: Positions, users: float, share: float) -> bool:
+    """Whether a Gram of the head with this share of the budget is foretold to be noise alone.
+
+    Even a strong first factor would have its eigenvalue below the edge of the noise, √(2h) times its deviation, as
+    noisy popularity and public values foretell both.
+    """
+    exposure = head_weights(popularity, head, users)[1]
+    query = ResidualGram(bound=1.0, means=np.zeros(1), item_weights=np.ones(1))
+    noise = query.sensitivity(curator.budget.relation) / (curator.budget.mu * math.sqrt(share))
+    return STRONG * float(exposure @ exposure) < math.sqrt(2 * len(head)) * noise
 
 
 def most_popular(weights: Floats, most: int) -> Positions:
