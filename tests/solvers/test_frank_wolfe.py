@@ -69,7 +69,7 @@ def test_zero_noise_with_user_and_item_means_is_algorithm_2():
     release = hr.fit(ratings, hr.FrankWolfe(**REPLAY, user_mean="once"), hr.NonPrivate())
     values, seen = dense(ratings)
     left = np.where(seen, values - release.arrays["means"], 0.0)
-    offsets = left.sum(axis=1, keepdims=True) / (seen.sum(axis=1, keepdims=True) + 1.0)
+    offsets = left.sum(axis=1, keepdims=True) / (seen.sum(axis=1, keepdims=True) + 4.0)
     expected = textbook(np.where(seen, left - offsets, 0.0), seen, 40.0, [1 / (t + 1) for t in range(12)])
     found = everywhere(release, ratings) - release.arrays["means"] - offsets
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())

@@ -45,6 +45,12 @@ def test_no_shape_makes_a_solver_clearly_worse_than_item_means(name, epsilon, mo
     assert error(SOLVERS[name], parted, epsilon) < most * error(ItemMeansOnly(), parted, epsilon)
 
 
+def test_replayed_users_with_few_ratings_believe_little_in_their_own_mean():
+    parted = hr.split(SHAPES["few ratings"](), test=0.2, seed=0)
+    for epsilon in (0.1, 20.0):
+        assert error(hr.FrankWolfe(readout="replay"), parted, epsilon) < 1.03 * error(ItemMeansOnly(), parted, epsilon)
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("value", [4.0, 5.0])
 def test_one_item_and_equal_values_are_data_like_others(name, value):

@@ -41,6 +41,7 @@ from hushrec.solvers.svd import (
     with_offset,
 )
 
+OFFSET_PRIOR = 4.0  # ratings' worth of belief in an average user's offset
 OFFSETS = {"none": device.NO_OFFSET, "once": device.ONCE, "profiled": device.PROFILED}
 # Settings that do something only with one readout, or one noise.
 BELONGS_TO = {
@@ -95,7 +96,7 @@ class FrankWolfe:
     user_mean: Literal["profiled", "once", "none"] | None = None
     averages: Literal["shrunk", "plain"] = "shrunk"
     loss: Literal["squared", "logistic", "probit"] = "squared"
-    offset_prior: float = 4.0
+    offset_prior: float = OFFSET_PRIOR
     head: int = 1000
 
     def __post_init__(self) -> None:
@@ -135,7 +136,7 @@ class FrankWolfe:
         return device.Rules(
             loss=LOSSES[self.loss],
             offset=OFFSETS[self.user_mean or default],
-            prior=1.0 if exact and shrunk else 0.0,
+            prior=OFFSET_PRIOR if exact and shrunk else 0.0,
             limit=0.0 if exact else rounds.row_bound,
             most=self.ratings_per_user or 0,
             seed=self.sampling_seed,
