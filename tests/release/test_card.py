@@ -140,9 +140,21 @@ def test_assumptions_claims_and_notes_are_all_there():
 def test_equal_rounds_share_a_line_and_the_dict_has_them_all():
     rounds = Ledger(tuple(gaussian(f"round {t}", 0.01) for t in range(1, 41)))
     card = release(promise(1.0, ledger=rounds))
-    assert "round 1 … round 40 (40)" in text(card)
+    assert "round 1 … 40 (40)" in text(card)
     assert len(describe(card)["ledger"]) == 40
     assert len(text(card).splitlines()) < 60
+
+
+def test_releases_that_take_turns_have_a_line_each():
+    pairs = [
+        gaussian(f"{name} {t}", scale) for t in range(1, 31) for name, scale in (("balance", 0.01), ("step", 0.02))
+    ]
+    lines = [
+        line.split("  ")[1]
+        for line in text(release(promise(1.0, ledger=Ledger(tuple(pairs))))).splitlines()
+        if " … " in line
+    ]
+    assert lines == ["balance 1 … 30 (30)", "step 1 … 30 (30)"]
 
 
 def test_a_hostile_note_cannot_steer_a_terminal_and_lines_stay_short():

@@ -6,7 +6,6 @@ ledger, and the attacker's best chances follow from that price.
 
 from __future__ import annotations
 
-import itertools
 import math
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -258,11 +257,12 @@ def _percent(rate: float) -> str:
     return f"{100 * rate:.3g} %"
 
 
+DIGITS = "0123456789"
 COLUMNS = ("release", "what it is", "noise", "numbers", "noise/bound", "μ", "ε alone")
 
 
 def _ledger_lines(promise: Guarantee) -> Iterator[str]:
-    """A table of the ledger, runs of equal lines put together, and the total."""
+    """A table of the ledger, equal releases of several rounds put together, and the total."""
     if not promise.ledger.entries:
         yield "  (empty)"
         return
@@ -279,15 +279,18 @@ def _ledger_lines(promise: Guarantee) -> Iterator[str]:
 
 
 def _runs(ledger: Ledger) -> Iterator[tuple[LedgerEntry, ...]]:
-    """Neighbouring entries that differ in nothing but the name."""
-    for _, group in itertools.groupby(ledger, key=lambda entry: {**asdict(entry), "name": ""}):
-        yield tuple(group)
+    """Entries that differ in nothing but the number at the end of their names, such as those of a solver's rounds."""
+    groups: dict[str, list[LedgerEntry]] = {}
+    for entry in ledger:
+        groups.setdefault(repr({**asdict(entry), "name": entry.name.rstrip(DIGITS)}), []).append(entry)
+    yield from map(tuple, groups.values())
 
 
 def _line(group: tuple[LedgerEntry, ...], promise: Guarantee) -> tuple[str, ...]:
     first = group[0]
     ratio = first.scale / first.sensitivity if first.sensitivity else 0.0
-    names = first.name if len(group) == 1 else f"{first.name} … {group[-1].name} ({len(group)})"
+    last = group[-1].name
+    names = first.name if len(group) == 1 else f"{first.name} … {last[len(last.rstrip(DIGITS)) :]} ({len(group)})"
     alone = Ledger((first,)).epsilon(promise.delta)
     if first.selection:
         law = f"mean {first.sensitivity:g}, shape {first.scale:g}"

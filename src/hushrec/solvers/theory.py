@@ -228,6 +228,8 @@ def users_needed(
 
 
 REMARK = (
+    "Users needed are those of ratings in which a user rated √items items and one taste explains a tenth of what "
+    "item means and her own mean leave: with more ratings a user, fewer are needed ('hushrec plan' takes yours). "
     "The Frank-Wolfe paper's figures are as published, with every hidden constant 1: they show how things scale. Its "
     "Theorem A.1, on which Theorem 3.2 and Corollary 3.1 rest, fails as stated: with its step 1/T many rounds "
     "reach only 63 % of a rank-one matrix, and its curvature constant is too small. See docs/theory.md."
