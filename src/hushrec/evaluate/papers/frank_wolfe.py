@@ -125,11 +125,11 @@ def _figure_cells(figure: Figure | None, options: Options) -> list[Cell]:
 
 
 def _grid(solver: Any, figure: Figure | None, options: Options) -> list[Cell]:
-    """The paper's hyper-parameters to try, {} for the defaults; of planted data, k is their own norm."""
+    """The paper's hyper-parameters to try beside {}, the defaults; of planted data, k is their own norm."""
     if not options.tuned or not isinstance(solver, FrankWolfe) or solver.form != "replay":
         return [{}]
     norms = figure.nuclear_grid if figure is not None else (math.sqrt(_planted_users(options) * ITEMS) / 3,)
-    return [{"iterations": rounds, "nuclear_norm": norm} for rounds in ROUNDS_GRID for norm in norms]
+    return [{}, *({"iterations": rounds, "nuclear_norm": norm} for rounds in ROUNDS_GRID for norm in norms)]
 
 
 def _planted_users(options: Options) -> int:
@@ -177,7 +177,7 @@ def _figure_summary(records: list[Record]) -> Table:
         key = row["method"], row["epsilon"]
         if key not in best or row["rmse"] < best[key]["rmse"]:
             best[key] = row
-    tuned = any(row["iterations"] is not None for row in best.values())
+    tuned = any("iterations" in record for record in records)
     hidden = () if tuned else ("iterations", "nuclear_norm")
     columns = tuple(column for column in table.columns if column not in hidden)
     return Table(columns=columns, rows=list(best.values()))
@@ -205,7 +205,7 @@ def _figure(name: str, title: str, figure: Figure | None, data: str, test: str =
             f"all. The strawman is SVD after cleansing as run there, with the noise of one rating times {most}. "
             "'FW, not private' is the paper's Algorithm 2: plain averages of items, then of users, taken out, 400 "
             "rounds (--quick: 40), step 2/(t + 2). The grid of --tuned, for both private forms with replay: "
-            f"{norms}, T in {ROUNDS_GRID}."
+            f"the defaults, and {norms}, T in {ROUNDS_GRID}."
         ),
         cells=functools.partial(_figure_cells, figure),
         run=functools.partial(_figure_run, figure),
