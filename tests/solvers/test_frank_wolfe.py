@@ -112,6 +112,19 @@ def test_the_top_eigenvector_is_found_by_one_thread(monkeypatch):
     assert set(threads) == {1}
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.5])
+def test_the_top_eigenvector_of_a_large_matrix_is_the_same(gap):
+    rng, n = np.random.default_rng(0), frank_wolfe.LARGE + 50
+    noise = rng.normal(size=(n, n)) / math.sqrt(n)
+    matrix = noise + noise.T
+    matrix[0, 0] += (3 + gap) * (gap > 0)
+    values, vectors = np.linalg.eigh(matrix)
+    value, vector = frank_wolfe._top(matrix)
+    assert value == pytest.approx(values[-1], rel=1e-12)
+    np.testing.assert_allclose(np.abs(vector), np.abs(vectors[:, -1]), atol=1e-9)
+    assert frank_wolfe._top(np.zeros((n, n)))[0] == 0.0
+
+
 def test_numbers_of_numpy_are_settings_like_others(tmp_path):
     solver = hr.FrankWolfe(readout="replay", iterations=np.int64(3), nuclear_norm=np.float64(5.0))
     hr.fit(random_ratings(users=30, items=10), solver, hr.Budget(1.0, 1e-6)).save(tmp_path / "model.hush")

@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
 from threadpoolctl import threadpool_limits
 
 from hushrec.device import frank_wolfe as device
@@ -41,6 +42,7 @@ from hushrec.solvers.svd import (
     with_offset,
 )
 
+LARGE = 1000  # items from which on one eigenvector is found by products with the matrix: n² each, where all take n³
 OFFSET_PRIOR = 4.0  # ratings' worth of belief in an average user's offset
 OFFSETS = {"none": device.NO_OFFSET, "once": device.ONCE, "profiled": device.PROFILED}
 # Settings that do something only with one readout, or one noise.
@@ -187,6 +189,10 @@ def _update(solver: FrankWolfe, rounds: Rounds, t: int, answer: Noisy) -> tuple[
 def _top(matrix: Floats) -> tuple[float, Floats]:
     """The largest eigenvalue of a symmetric matrix, and its eigenvector."""
     last = len(matrix) - 1
+    if last > LARGE and matrix.any():
+        start = np.random.default_rng(0).normal(size=len(matrix))
+        values, vectors = eigsh(matrix, k=1, which="LA", v0=start, tol=0.0)  # to machine precision too
+        return float(values[0]), np.asarray(vectors[:, 0])
     with threadpool_limits(limits=1 if len(matrix) <= ALONE else None):
         values, vectors = eigh(matrix, subset_by_index=[last, last])
     return float(values[0]), np.asarray(vectors[:, 0])
