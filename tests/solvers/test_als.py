@@ -1,11 +1,13 @@
 """Private ALS: textbook ALS without noise, its ledger, planted structure, weights, implicit feedback."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import hushrec as hr
+from hushrec.data.synthetic import surrogate
 from hushrec.privacy.curator import Curator, Noisy
 from hushrec.solvers.again import together
 from making import random_ratings
@@ -180,6 +182,20 @@ def test_implicit_feedback_without_structure_spends_the_rest_on_popularity():
     assert any("popularity alone" in note for note in release.notes)
     assert [entry.name for entry in release.guarantee.ledger] == ["counts", "gram", "more counts"]
     assert 0.00999 < release.guarantee.spent <= 0.01
+
+
+@pytest.mark.parametrize("per_user", [3.5, 30.0])
+@pytest.mark.parametrize("epsilon", [1.0, 20.0, None])
+def test_where_there_is_no_taste_to_see_implicit_feedback_is_ranked_by_popularity(per_user, epsilon):
+    """Nothing but popularity says who uses what here; what looks like taste in few clicks is chance."""
+    train, test = hr.split(surrogate(4000, 300, per_user, seed=5, activity=0.3), test=0.1, seed=0)
+    budget = hr.NonPrivate() if epsilon is None else hr.Budget(epsilon, 1e-6)
+    found = hr.evaluate(hr.fit(train, hr.ALS(method="implicit"), budget, seed=0), train, test)
+    popular = np.bincount(train.indices, minlength=300).astype(float)
+    arrays = {"means": popular / popular.max(), "loadings": np.zeros((300, 1)), "prior": np.eye(1)}
+    release = hr.fit(train, hr.ALS(method="implicit"), hr.NonPrivate())
+    level = hr.evaluate(replace(release, arrays=arrays), train, test)
+    assert found["recall@10"] > 0.9 * level["recall@10"]
 
 
 def test_an_implicit_release_survives_its_file(tmp_path):

@@ -23,7 +23,7 @@ from hushrec.solvers.again import LEAST_SHARE, together
 from hushrec.solvers.base import Floats, Model
 from hushrec.solvers.beginnings import COUNTS_SHARE, USERS_SHARE, ask_counts, counts_from
 from hushrec.solvers.normal_equations import Equations, posterior, regularised, solve, square
-from hushrec.solvers.spectrum import denoise
+from hushrec.solvers.spectrum import Sampling, denoise
 from hushrec.solvers.svd import most_popular, spread_out
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def solve_implicit(solver: ALS, curator: Curator) -> Model:
     users = curator.count_users(USERS_SHARE)
     answer = ask_counts(curator, "counts", solver.means_share or COUNTS_SHARE)
     counts = counts_from(answer, curator, users)
-    loadings = _after_gram(solver, curator, counts) if solver.start == "gram" else _at_random(solver, curator)
+    loadings = _after_gram(solver, curator, counts, users) if solver.start == "gram" else _at_random(solver, curator)
     if loadings.shape[1] == 0:
         return _popularity(solver, curator, answer, users)
     spread = np.full(loadings.shape[1], 1.0 / loadings.shape[1])
@@ -79,14 +79,21 @@ def _at_random(solver: ALS, curator: Curator) -> Floats:
     return np.asarray(start / math.sqrt(rank))
 
 
-def _after_gram(solver: ALS, curator: Curator, counts: Floats) -> Floats:
-    """Top eigenvectors of the noisy co-occurrences, in rows of mean square 1."""
+def _after_gram(solver: ALS, curator: Curator, counts: Floats, users: float) -> Floats:
+    """Top eigenvectors of the noisy co-occurrences, in rows of mean square 1.
+
+    Rows without a negative number have popularity for their first direction: where it stands alone there is no taste.
+    """
     head = most_popular(counts, solver.head)
     weights = np.sqrt(counts[head].mean() / counts)
     curator.plan({"gram": curator.left() * solver.start_share})
     query = CooccurrenceGram(bound=ROW_BOUND, item_weights=weights, head=head, diagonal=False)
     gram = curator.release("gram", query)
-    spectrum = denoise(gram.parts[0], gram.sigma / math.sqrt(2), solver.rank or MOST_FACTORS)
+    part = counts[head] / counts[head].sum()
+    unit, sampling = ROW_BOUND**2, Sampling(users, 1 / float(part @ part))  # in rows of norm 1
+    spectrum = denoise(gram.parts[0] / unit, gram.sigma / unit / math.sqrt(2), solver.rank or MOST_FACTORS, sampling)
+    if solver.rank is None and len(spectrum.values) == 1:
+        return np.zeros((len(counts), 0))
     loadings = spectrum.vectors * np.sqrt(spectrum.values) / weights[head][:, None]
     size = math.sqrt(max(float(np.square(loadings).sum()) / len(head), np.finfo(float).tiny))
     return spread_out(loadings / size, head, len(counts))
