@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 
 import pytest
@@ -110,6 +111,16 @@ def test_the_legend_names_every_method_once_in_the_order_of_the_table(tmp_path, 
     (axes,) = figure.axes
     assert {box.get_label() for box in axes.containers} == set("abcde")  # a guide has no marks
     assert next(line for line in axes.lines if line.get_label() == "f").get_linestyle() == "--"
+
+
+def test_long_numbers_below_narrow_panels_keep_apart(tmp_path, pictures):
+    rows = [{"method": "m", "users": 10_000 * 2**k, "rmse": 1.0, "data": name} for k in range(7) for name in "ab"]
+    spec = PlotSpec(x="users", y="rmse", log_x=True, across="data")
+    draw(Table(columns=("method",), rows=rows), spec, "Title", tmp_path / "a.png")
+    for axes in pictures[0].axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert len(boxes) == 4
+        assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
 
 
 @pytest.mark.parametrize("log_x", [True, False])

@@ -25,6 +25,7 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = (0, (5.0, 2.0, 5.0, 2.0))
 INK, FAINT = "#333333", "#DDDDDD"
 MOST_TICKS = 8
+MOST_LETTERS = 36  # of the numbers below one of several panels
 MOST_INSIDE = 4  # methods whose legend fits into the picture
 ENDINGS = (".png", ".pdf", ".svg")
 
@@ -126,7 +127,7 @@ def _panel(axes: Any, rows: list[Row], names: list[str], spec: PlotSpec) -> None
     if spec.log_x:
         _log_x(axes, places)
     elif places and len(places) <= MOST_TICKS and all(place.is_integer() for place in places):
-        axes.set_xticks(places, [f"{place:,g}" for place in places])
+        _mark(axes, places)
     if spec.log_y:
         axes.set_yscale("log")
 
@@ -295,8 +296,17 @@ def _log_x(axes: Any, places: Sequence[float]) -> None:
     """A logarithmic axis, labelled with plain numbers at the points themselves where they are few."""
     axes.set_xscale("log")
     if 0 < len(places) <= MOST_TICKS:
-        axes.set_xticks(places, [f"{place:,g}" for place in places])
+        _mark(axes, places)
         axes.set_xticks([], minor=True)
+
+
+def _mark(axes: Any, places: Sequence[float]) -> None:
+    """Ticks at these places with their numbers; with every other one, from the last on, where a panel is too narrow."""
+    words = [f"{place:,g}" for place in places]
+    columns = axes.get_subplotspec().get_gridspec().ncols
+    if columns > 1 and sum(map(len, words)) > MOST_LETTERS:
+        words = [word if (len(words) - number) % 2 else "" for number, word in enumerate(words)]
+    axes.set_xticks(places, words)
 
 
 def _log_y(axes: Any) -> None:
