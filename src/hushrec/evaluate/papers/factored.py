@@ -246,7 +246,8 @@ EXPERIMENTS = (
         name="dplmc-rate",
         title="Squared error per entry against rounds, without privacy (linear rate of Theorem 5.2)",
         about="Generated data as in Figure 2 with m = 5,000, no observation noise, no privacy, nothing clipped, "
-        "mean of 10 trials: a straight line on a logarithmic axis is a linear rate.",
+        "mean of 10 trials: a straight line on a logarithmic axis is a linear rate, which holds near a solution; "
+        "before, a factor that the start has missed has to grow.",
         cells=_rate_cells,
         fixed_epsilon="is without privacy",
         run=_rate_run,
