@@ -1,5 +1,7 @@
 """The default solver: planted structure found, the noise calibrated, rounds worth their share, honest fallback."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,7 +10,7 @@ import hushrec as hr
 from constants import ALPHA
 from hushrec.data.synthetic import surrogate
 from hushrec.evaluate.planning import ItemMeansOnly
-from hushrec.solvers.posterior import calibrated, head_size, move, unpack
+from hushrec.solvers.posterior import _eigenvalues, calibrated, head_size, move, outlook, unpack
 from hushrec.solvers.shrinkage import deconvolve, spread_of
 
 
@@ -185,3 +187,24 @@ def test_the_head_grows_with_the_budget_and_stays_in_its_limits():
 def test_settings_are_checked_and_named(settings):
     with pytest.raises(hr.ConfigError, match=next(iter(settings))):
         hr.Posterior(**settings)
+
+
+@pytest.mark.parametrize(("users", "each", "asked"), [(1500, 2.5, False), (3000, 40.0, True)])
+def test_a_gram_that_the_rows_own_scatter_would_drown_is_not_asked_for(users, each, asked):
+    """At a large ε the privacy noise alone would not forbid it."""
+    ratings = surrogate(users, 400, each, seed=3, value_range=(1, 5))
+    names = [entry.name for entry in hr.fit(ratings, hr.Posterior(), hr.Budget(20.0, 1e-6)).guarantee.ledger]
+    assert ("gram" in names) == asked
+    assert ("more means" in names) == (not asked)
+
+
+def test_the_outlook_of_a_head_is_its_first_eigenvalue_over_the_edge_of_both_noises():
+    rng = np.random.default_rng(0)
+    head, users, mu = 60, 5000, 0.4
+    noise = rng.normal(size=(head, head)) / mu / math.sqrt(2)
+    rows = rng.normal(size=(users, head)) / math.sqrt(head)
+    scatter = rows.T @ rows
+    both = np.triu(noise + scatter, 1)
+    edge = np.linalg.eigvalsh(both + both.T)[-1]
+    alone = _eigenvalues(np.ones(head), users)[-1]
+    assert outlook(np.ones(head), users, mu, head) == pytest.approx(alone / edge, rel=0.1)

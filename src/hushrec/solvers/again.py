@@ -17,12 +17,12 @@ def together(first: Noisy, second: Noisy) -> Noisy:
     return Noisy(parts, first.sigma * math.sqrt(weight))
 
 
-def more_means(curator: Curator, moments: Noisy, users: float) -> ItemMeans:
-    """Item means from `moments` and, where noise was added, from a second answer with all that is left of the budget.
+def more_means(curator: Curator, moments: Noisy, users: float, share: float | None = None) -> ItemMeans:
+    """Item means from `moments` and, where noise was added, from a second answer with `share` of the budget (all left).
 
     **Guarantee**: at most one release, "more means".
     """
-    left = curator.left()
-    if curator.budget.private and left > LEAST_SHARE:
-        moments = together(moments, ask_moments(curator, "more means", left))
+    share = curator.left() if share is None else share
+    if curator.budget.private and share > LEAST_SHARE:
+        moments = together(moments, ask_moments(curator, "more means", share))
     return means_from(moments, curator.shape, users)

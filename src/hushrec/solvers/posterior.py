@@ -21,13 +21,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushrec.privacy.curator import Curator
+from hushrec.privacy.curator import Curator, Noisy
 from hushrec.privacy.queries import FactorRegression
 from hushrec.solvers import checks
+from hushrec.solvers.again import more_means
 from hushrec.solvers.base import Floats, Model
 from hushrec.solvers.choices import Belief, Prior, learn_choices, plan_choices
 from hushrec.solvers.corrections import Corrections, gauge_of, learn_corrections, plan_corrections
-from hushrec.solvers.means import ItemMeans, learn_means, means_share
+from hushrec.solvers.means import ItemMeans, ask_moments, means_from, means_share
 from hushrec.solvers.shrinkage import spread_of
 from hushrec.solvers.svd import ACTIVITY, POPULARITY_POWER, USERS_SHARE, head_model, most_popular, with_offset
 
@@ -43,7 +44,8 @@ LARGEST_HEAD = 1200  # n³ eigenvalues and n² noise
 FIRST_GROUP = 100
 GROUP_WORTH = 2.0  # how many perfectly known items the spread over all items counts in each group's own
 SPREAD = 0.15
-FORLORN = 1.0  # the Gram is not asked for where its first factor would stand less than this above the edge
+FORLORN = 1.0  # the Gram is not asked for where its first factor is foretold to lie below the edge of the noise
+SECOND_LOOK = 0.75  # where there are no factors: of what is left, for the moments again; the rest for a round
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class Posterior:
 
     **Guarantee**: joint (ε, δ)-DP at the budget's unit and relation; releases "users" (add-remove only), "means",
     "gram", "round 1" …, "choices" and "corrections", each recorded in the ledger; "gram", "choices" and "corrections"
-    only where public numbers foretell that they stand out of the noise.
+    only where public numbers foretell that they stand out of the noise; without factors "more means".
 
     >>> Posterior(rounds=3).rounds
     3
@@ -80,7 +82,8 @@ class Posterior:
         users = curator.count_users(USERS_SHARE)
         mu = curator.budget.mu
         share = self.means_share or min(means_share(curator.shape, users, mu), LARGEST_MEANS_SHARE)
-        items = learn_means(curator, users, share)
+        moments = ask_moments(curator, "means", share)
+        items = means_from(moments, curator.shape, users)
         typical = max(float(items.weights.sum()) / users, 1.0)  # √(ratings of a user)
         choices = plan_choices(users, mu)
         corrections = plan_corrections(users, len(items.means), typical, mu)
@@ -89,7 +92,7 @@ class Posterior:
         if corrections:
             curator.plan({"corrections": corrections})
         left = curator.left() * (1 - 1e-12)  # a hair less than all, so that no rounding of shares can pass the whole
-        state = self._learn(curator, items, users, left)
+        state, items = self._learn(curator, moments, users, left)
         prior = Prior.blind(*state.loadings.shape)
         if choices:
             prior = learn_choices(curator, state.belief, items.weights, users, choices.whole)
@@ -99,25 +102,28 @@ class Posterior:
             corrected = learn_corrections(curator, state.belief, prior, items.weights, typical)
         return state.model(prior, corrected) if choices or corrections else state.plain()
 
-    def _learn(self, curator: Curator, items: ItemMeans, users: float, left: float) -> State:
-        """The Gram and the rounds; where the Gram could only be noise, a round of means with everything."""
-        labels = [f"round {number + 1}" for number in range(self.rounds)]
+    def _learn(self, curator: Curator, moments: Noisy, users: float, left: float) -> tuple[State, ItemMeans]:
+        """The Gram and the rounds; where the Gram is or could only be noise, means and a round with all of `left`."""
+        items = means_from(moments, curator.shape, users)
         mu = curator.budget.mu * math.sqrt(left / 2)
-        if self.rounds and self.head is None and best_outlook(items.weights, users, mu) < FORLORN:
-            curator.plan({labels[0]: left})
-            labels = labels[:1]
-            loadings, noise = np.zeros((len(items.means), 0)), 1.0
-        else:
-            head = most_popular(items.weights, self.head or head_size(items.weights, users, mu))
+        loadings, noise = np.zeros((len(items.means), 0)), 1.0
+        size = min(self.head or head_size(items.weights, users, mu), len(items.means))
+        if not self.rounds or self.head is not None or outlook(items.weights, users, mu, size) >= FORLORN:
+            head = most_popular(items.weights, size)
             gram_share = left * self._gram_share(float(items.weights[head].sum() / items.weights.sum()))
             curator.plan({"gram": gram_share})
             loadings, noise = head_model(curator, items, head, users, self.offset_prior, self.rank)
-            labels = labels if loadings.shape[1] else labels[:1]  # means alone need no second look
-            curator.plan(dict.fromkeys(labels, (left - gram_share) / max(len(labels), 1)))
+            left -= gram_share
+        if self.rounds and not loadings.shape[1]:
+            items = more_means(curator, moments, users, left * SECOND_LOOK)
+            left *= 1.0 - SECOND_LOOK
         state = State.begin(curator, items, loadings, noise, self.offset_prior)
+        rounds = self.rounds if loadings.shape[1] else min(self.rounds, 1)
+        labels = [f"round {number + 1}" for number in range(rounds)]
+        curator.plan(dict.fromkeys(labels, left / max(rounds, 1)))
         for label in labels:
             state = improve(curator, label, state, items.weights, users)
-        return state
+        return state, items
 
     def _gram_share(self, covered: float) -> float:
         """The Gram's part of what is left: the more of all ratings its head covers, the less is left to the rounds."""
@@ -183,31 +189,37 @@ class State:
         return replace(self, precision=precision)
 
 
-def best_outlook(popularity: Floats, users: float, mu: float) -> float:
-    """How far the first factor of the best head is foretold to stand above the noise: see `head_size`."""
-    return math.inf if math.isinf(mu) else float(_outlook(popularity, users, mu).max())
+def outlook(popularity: Floats, users: float, mu: float, head: int) -> float:
+    """How far the first factor of such a head is foretold to stand above the edge of all noise.
+
+    Beside the privacy noise, of deviation 1/(√2 μ) an entry, the rows themselves scatter: each user adds terms of 1/k
+    at k² of the head's pairs, √users/head an entry.
+    """
+    added = 0.5 / mu**2 if math.isfinite(mu) else 0.0
+    return float(_eigenvalues(popularity, users)[head - 1] / (2.0 * math.sqrt(head * (added + users / head**2))))
 
 
 def head_size(popularity: Floats, users: float, mu: float) -> int:
     """How many of the most popular items to put into the Gram, from noisy popularity and the noise to come.
 
-    The first factor's eigenvalue over the edge of the noise, as `svd.head_weights` foretells them, falls as
+    The first factor's eigenvalue over the edge of the privacy noise, as `svd.head_weights` foretells them, falls as
     the head grows; the head grows while that stays above ENOUGH.
     """
-    outlook = _outlook(popularity, users, mu) if math.isfinite(mu) else np.full(len(popularity), math.inf)
-    enough = np.flatnonzero(outlook >= ENOUGH)
+    ahead = np.full(len(popularity), math.inf)
+    if math.isfinite(mu):
+        ahead = _eigenvalues(popularity, users) * mu / np.sqrt(2.0 * np.arange(1, len(popularity) + 1))
+    enough = np.flatnonzero(ahead >= ENOUGH)
     largest = int(enough[-1]) + 1 if enough.size else 0
     return min(max(largest, FIRST_GROUP), LARGEST_HEAD, len(popularity))
 
 
-def _outlook(popularity: Floats, users: float, mu: float) -> Floats:
-    """For heads of 1, 2, …, n items: the first factor's eigenvalue over √(2 n) times the noise of an entry."""
+def _eigenvalues(popularity: Floats, users: float) -> Floats:
+    """The first factor's eigenvalue in the Gram of heads of 1, 2, …, n items."""
     ordered = np.sort(popularity)[::-1]
     weights = ordered ** (-2 * POPULARITY_POWER)
     total = np.cumsum(ordered)
     covered, scale = total / total[-1], np.cumsum(ordered * weights) / total
-    eigenvalue = SIGNAL * ACTIVITY / users * np.cumsum(ordered**2 * weights) / (scale * covered)
-    return np.asarray(eigenvalue * mu / np.sqrt(2.0 * np.arange(1, len(ordered) + 1)))
+    return np.asarray(SIGNAL * ACTIVITY / users * np.cumsum(ordered**2 * weights) / (scale * covered))
 
 
 def improve(curator: Curator, label: str, state: State, popularity: Floats, users: float) -> State:
@@ -238,8 +250,10 @@ def improve(curator: Curator, label: str, state: State, popularity: Floats, user
     values = np.maximum(values, 1e-3 * values[-1] + 2 * answer.sigma / moment_weight)
     exposure = np.maximum(part[:, None] * values, np.finfo(float).tiny)
     before = np.column_stack((np.zeros(len(part)), state.loadings[:, 1:])) @ vectors
-    # Noise of a coefficient: what was added, and the raters' own errors, each of weight about 1/typical.
-    variance = (answer.sigma**2 + noise / typical * exposure) / exposure**2
+    # Noise of a coefficient: what was added, and the raters' own errors. A rare item's larger weight counts where means
+    # are all there is; with factors, which busy users tell, it is made up for by the smaller ones of its raters.
+    own = noise / typical * (item_weights[:, None] if rank == 1 else 1.0)
+    variance = (answer.sigma**2 + own * exposure) / exposure**2
     after = move(before, (sums @ vectors) / exposure, variance, popularity, state.unit) @ vectors.T
     means = np.clip(state.means + after[:, 0], *state.value_range)
     return replace(state, means=means, loadings=with_offset(after[:, 1:]), noise=noise)
