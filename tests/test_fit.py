@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hushrec as hr
+from hushrec.solvers.registry import USER_SOLVERS, make_solver
 from making import random_ratings
 
 TRAIN, TEST = hr.synthetic(users=1500, items=40, rank=1, per_user=15, noise=0.1, seed=2)
@@ -83,6 +84,15 @@ def test_the_assumptions_say_how_the_catalogue_came_to_be(ratings, says):
     assumptions = " ".join(hr.fit(ratings, hr.SVD(), hr.Budget(1.0, 1e-6), seed=0).guarantee.assumptions)
     assert says in assumptions
     assert "public: whether somebody took part" in assumptions
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("name", USER_SOLVERS)
+def test_every_solver_lives_on_what_the_choice_of_items_leaves(name, relation):
+    ratings = random_ratings(users=40, items=10, seed=0)
+    release = hr.fit(ratings, make_solver(name), hr.Budget(8.0, 1e-6, relation=relation), top=6)
+    assert release.n_items == 6
+    assert release.guarantee.spent <= 8.0
 
 
 @pytest.mark.parametrize("top", [0, 41, 2.5, 20.0, True, "20"])
