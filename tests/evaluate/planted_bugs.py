@@ -462,6 +462,42 @@ class CodeForValues(Sketch):
         return replace(super().gram_query(means), means=means.view(Eavesdropper))
 
 
+class OwnSensitivity(Sketch):
+    """Writes a smaller sensitivity on its question, in front of the one that its type declares."""
+
+    def moment_query(self):
+        query = super().moment_query()
+        object.__setattr__(query, "factors", {"replace-one": 1e-9, "add-remove": 1e-9})
+        return query
+
+
+class ShortArray(Sketch):
+    """Hands over an array that ends before the items do: the user half would read what lies behind it."""
+
+    def gram_query(self, means):
+        return super().gram_query(means[:1])
+
+
+class Denial(str):
+    """A name that denies to be any other, itself included."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return False
+
+
+class ForgottenName(Sketch):
+    """Asks the same question again and again under a name that nobody can find among the answers."""
+
+    def solve(self, curator):
+        again = Denial("again")
+        curator.plan({again: curator.left() / 2})
+        for _ in range(3):
+            curator.release(again, queries.ItemCounts())
+        return super().solve(curator)
+
+
 class UserRows(Sketch):
     """Puts the users' factors into the release."""
 
@@ -530,6 +566,9 @@ BUGS = [
     Bug(name="the same question again", caught_by="refused", solver=AsksTwice(), refused=hr.BudgetError),
     Bug(name="a question of the solver's own", caught_by="refused", solver=OwnQuestion(), refused=hr.ConfigError),
     Bug(name="code among the arguments", caught_by="refused", solver=CodeForValues(), refused=hr.ConfigError),
+    Bug(name="a sensitivity of the solver's own", caught_by="refused", solver=OwnSensitivity(), refused=hr.ConfigError),
+    Bug(name="an array that is too short", caught_by="refused", solver=ShortArray(), refused=hr.ConfigError),
+    Bug(name="a name that is never found", caught_by="refused", solver=ForgottenName(), refused=hr.ConfigError),
     Bug(name="user rows in the release", caught_by="refused", solver=UserRows(), refused=hr.ReleaseError),
 ]
 

@@ -1,7 +1,10 @@
 """The one door: what is refused is refused unread, what is answered is in the ledger, and the sums are exact."""
 
+import copy
+import dataclasses
 import inspect
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -9,22 +12,25 @@ from query_examples import EXAMPLES, ITEMS, PAST
 
 from enlisting import enlist
 from hushrec import Budget, BudgetError, ConfigError, LocalEngine, NonPrivate
-from hushrec.onebit.links import Logistic
+from hushrec.onebit.links import Logistic, Shifted
 from hushrec.privacy import closed_list, fits, queries, signs
 from hushrec.privacy.accounting import gaussian_epsilon
 from hushrec.privacy.closed_list import require_listed
 from hushrec.privacy.curator import Curator
 from hushrec.privacy.fits import SeparableFit, TiltedFit
 from hushrec.privacy.queries import (
+    CooccurrenceGram,
+    FactorGradient,
     FactorGram,
     FactorPath,
     HeldOutErrors,
     HoldOut,
     ItemCounts,
+    NormalEquations,
     ResidualGram,
     UserCount,
 )
-from hushrec.privacy.signs import FlippedSigns, MeanValue, RatingQuery
+from hushrec.privacy.signs import FlippedSigns, MeanValue, NoisyGradient, NoisySigns, RatingQuery
 from making import random_ratings
 
 RATINGS = random_ratings(users=60, items=ITEMS, seed=5)
@@ -213,9 +219,121 @@ def test_what_is_not_on_the_closed_list_is_refused_unread_and_unpaid(query):
     assert len(asked.ledger) == 0
 
 
+def tampered(query, **attributes):
+    query = copy.copy(query)
+    for name, value in attributes.items():
+        object.__setattr__(query, name, value)
+    return query
+
+
+HELD_OUT_ERRORS = next(query for query in EXAMPLES if isinstance(query, HeldOutErrors))
+EQUATIONS = next(query for query in EXAMPLES if isinstance(query, NormalEquations))
+COLUMN = np.zeros((RATINGS.n_ratings, 1))
+OTHER = {
+    "a sensitivity of its own": tampered(ItemCounts(), factors={"replace-one": 1e-9}),
+    "a grid of its own": tampered(ItemCounts(), most_units=2**60, widest=2.0**70),
+    "a path with more in it": FactorGram(bound=1.0, past=tampered(PAST, more=1)),
+    "a path that keeps no key": FactorGram(bound=1.0, past=tampered(PAST, now=0.5)),
+    "a truth for a number": tampered(ItemCounts(), bound=True),
+    "a threshold for each of many answers": FlippedSigns(threshold=np.full((101, 1), 3.0)),
+    "two thresholds and one noise": NoisySigns(threshold=np.array([[1.0], [3.0]])),
+    "a column of gradients, and one noise": NoisyGradient(threshold=3.0, no=COLUMN, yes=COLUMN + 1.0, bound=1.0),
+    "a weight for each rating": CooccurrenceGram(bound=1.0, item_weights=np.ones(RATINGS.n_ratings)),
+    "a number for an array": tampered(EQUATIONS, noise=1.0),
+    "means of too few items": gram_of(np.zeros(ITEMS - 1)),
+    "weights of too few items": tampered(EQUATIONS, priority=np.zeros(1)),
+    "a precision of another rank": tampered(EQUATIONS, precision=np.ones(2)),
+    "loadings of another rank than the path's": FactorGradient(
+        bound=1.0, past=PAST, loadings=np.ones((ITEMS, 5)), row_bound=1.0
+    ),
+    "fewer steps than rounds": FactorGram(bound=1.0, past=dataclasses.replace(PAST, steps=np.ones(1))),
+    "less than no rating of a user": tampered(EQUATIONS, most=-5),
+    "a model of too few items": tampered(
+        HELD_OUT_ERRORS, arrays=HELD_OUT_ERRORS.arrays | {"noise": np.ones(ITEMS - 1)}
+    ),
+    "a model without an array": tampered(HELD_OUT_ERRORS, arrays={}),
+    "a model of no kind": tampered(HELD_OUT_ERRORS, kind="none"),
+    "an array of no declared shape": SeparableFit(threshold=3.0, ridge=0.5, link=Shifted(Logistic(), np.zeros(3))),
+}
+
+
+@pytest.mark.parametrize("query", OTHER.values(), ids=OTHER)
+def test_arguments_that_the_question_does_not_declare_are_refused_unread_and_unpaid(query):
+    unit = "rating" if isinstance(query, RatingQuery) else "user"
+    asked = curator(Budget(1.0, 1e-6, unit=unit), engine=ForbiddenEngine())
+    asked.plan({"q": 0.5})
+    with pytest.raises(ConfigError, match="no data was read"):
+        asked.release("q", query)
+    assert len(asked.ledger) == 0
+
+
+def test_a_gradient_has_one_number_for_each_rating():
+    short = np.zeros(RATINGS.n_ratings - 1)
+    asked = curator(Budget(1.0, unit="rating"))
+    asked.plan({"q": 1.0})
+    with pytest.raises(ConfigError, match="one number per rating"):
+        asked.release("q", NoisyGradient(threshold=3.0, no=short, yes=short + 1.0, bound=1.0))
+
+
+class Forgetful(str):
+    """A name that denies to be itself, so that nothing under it was ever answered."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return False
+
+
+class Modest(float):
+    """A share that is larger than it says."""
+
+    def __le__(self, other):
+        return True
+
+    def __float__(self):
+        return 9.0
+
+
+@pytest.mark.parametrize("label", [Forgetful("q"), "q" * 5000, 7, None])
+def test_the_name_of_a_release_is_plain_text(label):
+    asked = curator(engine=ForbiddenEngine())
+    with pytest.raises(ConfigError, match="plain text"):
+        asked.plan({label: 0.5})
+    with pytest.raises(ConfigError, match="plain text"):
+        asked.release(label, ItemCounts())
+
+
+def test_a_share_is_what_it_comes_to_as_a_plain_number():
+    asked = curator(engine=ForbiddenEngine())
+    with pytest.raises(BudgetError):
+        asked.plan({"q": Modest(0.5)})
+    assert asked.left() == 1.0
+
+
+def test_a_plan_is_read_once():
+    class Swelling(Mapping):
+        """Shares that are larger whenever they are looked at again."""
+
+        share = 0.05
+
+        def __getitem__(self, name):
+            self.share *= 10.0
+            return self.share
+
+        def __iter__(self):
+            return iter(["q"])
+
+        def __len__(self):
+            return 1
+
+    asked = curator(engine=ForbiddenEngine())
+    asked.plan(Swelling())
+    assert asked.left() == 0.5
+
+
 @pytest.mark.parametrize("query", EXAMPLES, ids=lambda q: type(q).__name__)
 def test_every_query_of_the_closed_list_is_on_it(query):
-    require_listed(query)
+    require_listed(query, ITEMS)
 
 
 def test_the_closed_list_holds_concrete_questions_of_the_trusted_folder_alone():
@@ -228,6 +346,8 @@ def test_the_closed_list_holds_concrete_questions_of_the_trusted_folder_alone():
 def test_only_a_plain_rule_holds_ratings_out():
     with pytest.raises(ConfigError, match="HoldOut"):
         curator().hold_out(Ruled(salt=1, share=0.5))
+    with pytest.raises(ConfigError, match="HoldOut"):
+        curator().hold_out(HoldOut(salt=1, share=np.full(RATINGS.n_ratings, 0.5)))
 
 
 @pytest.mark.parametrize("chosen", [[-1], [99], [2, 1], [1, 1], [], [[1]], [1.0], [True], np.array([2, 1], np.uint8)])

@@ -21,7 +21,7 @@ from hushrec.engines.base import Cache, Engine, Job, Sums
 from hushrec.engines.local import LocalEngine
 from hushrec.errors import BudgetError, ConfigError
 from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate, check_shares
-from hushrec.privacy.closed_list import require_listed
+from hushrec.privacy.closed_list import is_record, require_listed
 from hushrec.privacy.contributions import Floats
 from hushrec.privacy.forms import TOO_SMALL, Query, Scale
 from hushrec.privacy.journal import Journal
@@ -31,6 +31,9 @@ from hushrec.privacy.signs import Pattern, RatingQuery
 
 PAR = 1.0 + 1e-9
 """For rounding only: shares, scales and sums round a total by far less."""
+
+LONGEST_LABEL = 200
+"""Characters in the name of a release: it stands in a line of the ledger."""
 
 LEAST_MU = 1e-8
 """Of a whole budget. Noise is then a hundred million times what a user adds, before the budget is even shared out."""
@@ -151,11 +154,15 @@ class Curator:
         A plan is made of public values, before the releases that it names. Later plans may use what earlier
         releases gave out.
         """
-        repeated = [label for label in shares if label in self._shares]
-        if repeated:
-            raise BudgetError(f"The release {repeated[0]!r} is planned already.")
-        check_shares({**self._shares, **shares})
-        self._shares.update(shares)
+        asked = dict(shares)
+        for label in asked:
+            _require_label(label)
+            if label in self._shares:
+                raise BudgetError(f"The release {label!r} is planned already.")
+        check_shares(asked)  # and once more what was made plain of it, which no number can answer for itself
+        planned = {**self._shares, **{label: float(share) for label, share in asked.items()}}
+        check_shares(planned)
+        self._shares = planned
 
     def left(self) -> float:
         """The share of μ² that no plan has set aside yet."""
@@ -176,6 +183,7 @@ class Curator:
         **Guarantee**: one Gaussian release of cost μ √share; a release that was not planned, or was answered
         already, is refused before any rating is read.
         """
+        _require_label(label)
         if label not in self._shares:
             raise BudgetError(f"The release {label!r} was not planned; no data was read.")
         if any(entry.name == label for entry in self._spent):
@@ -183,7 +191,7 @@ class Curator:
         share = self._shares[label]
         if self._budget.private and share == 0:
             raise BudgetError(f"The release {label!r} has no share of the budget; no data was read.")
-        require_listed(query)
+        require_listed(query, self._ratings.n_items)
         if isinstance(query, RatingQuery):
             return self._release_ratings(label, query, share)
         if self._budget.private and self._budget.unit != "user":
@@ -236,7 +244,7 @@ class Curator:
 
     def hold_out(self, rule: HoldOut | None) -> None:
         """From now on, queries see each user's row without what this public rule holds out of it; None: all of it."""
-        if rule is not None and type(rule) is not HoldOut:
+        if rule is not None and not (type(rule) is HoldOut and is_record(rule)):
             raise ConfigError("What is held out is decided by a HoldOut, and by nothing else.")
         self._hold_out = rule
         self._job = None  # what the user half kept belongs to the rows as they were
@@ -245,6 +253,12 @@ class Curator:
         if self._job is None:
             self._job = self._engine.attach(self._ratings)
         return self._job
+
+
+def _require_label(label: Any) -> None:
+    """Refuse what only passes for text: it could decide for itself whether it was answered already."""
+    if type(label) is not str or len(label) > LONGEST_LABEL:
+        raise ConfigError(f"The name of a release must be plain text of at most {LONGEST_LABEL} characters.")
 
 
 def _rises(positions: NDArray[np.integer[Any]], count: int) -> bool:

@@ -244,7 +244,7 @@ class NoisyGradient(TwoValued):
         return self.bound
 
     def values(self, count: int) -> tuple[Floats, Floats]:
-        if not len(self.no) == len(self.yes) == count:
+        if not self.no.shape == self.yes.shape == (count,):
             raise ConfigError("The gradient must have one number per rating.")
         return self.no, self.yes
 
