@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import inspect
 import math
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,6 +27,7 @@ from hushrec.privacy.queries import (
     HeldOutErrors,
     HoldOut,
     ItemCounts,
+    ItemSums,
     NormalEquations,
     ResidualGram,
     UserCount,
@@ -399,6 +401,19 @@ def test_narrowing_keeps_the_chosen_items_in_every_later_answer():
     np.testing.assert_array_equal(asked.items, [2, 5, 7])
     assert len(before) == ITEMS
     assert after[0] == 60
+
+
+@pytest.mark.parametrize("action", ["always", "error"])
+def test_whether_a_row_overflows_is_told_by_no_warning(action):
+    """Warnings reach a solver, as a record or an error: exact answers that nobody paid for."""
+    highest = float(RATINGS.values.max())
+    query = ItemSums(bound=1.0, centre=0.0, half_width=highest / 1.79e308 * 0.99, count_weight=1.0)
+    asked = curator()
+    asked.plan({"q": 1.0})
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter(action)
+        asked.release("q", query)
+    assert seen == []
 
 
 def test_a_failure_in_the_user_half_releases_nothing_and_quotes_nothing(monkeypatch):

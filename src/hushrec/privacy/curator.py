@@ -224,7 +224,8 @@ class Curator:
         parts = self._journal.recall(entry, self._bits)
         if parts is None:
             self._journal.spend(entry)
-            parts = query.answer(self._ratings, entry, self._bits)
+            with np.errstate(all="ignore"):
+                parts = query.answer(self._ratings, entry, self._bits)
             self._journal.record(entry, parts, self._bits)
         return Noisy(parts, entry.scale * query.unit(entry))
 
@@ -295,7 +296,8 @@ class _QueryWork:
             if "rest" not in cache:
                 cache["rest"] = rows.keep(~self.hold_out.mask(rows))
             rows = cache["rest"]
-        self.query.add(rows, cache, self.scale, into)
+        with np.errstate(all="ignore"):  # a warning would say, without noise, that somebody's row overflows
+            self.query.add(rows, cache, self.scale, into)
 
 
 def _entry(label: str, query: Query, scale: Scale, share: float, n_items: int) -> LedgerEntry:
