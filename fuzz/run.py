@@ -58,12 +58,12 @@ def main() -> int:
 def fuzz(target: Target, count: int, seed: int, keep: Path | None = None) -> int:
     """Hand `count` inputs to a target; how many were answered badly."""
     draw = random.Random(f"{target.name} {seed}")
-    start, bad = time.monotonic(), 0
-    previous = signal.signal(signal.SIGALRM, _too_slow) if hasattr(signal, "SIGALRM") else None
+    start, bad, watch = time.monotonic(), 0, Watch()
+    previous = signal.signal(signal.SIGALRM, watch.rings) if hasattr(signal, "SIGALRM") else None
     try:
         for number in range(count):
             made = target.make(draw)
-            problem = _problem(target, made, measured=number % MEASURED == 0)
+            problem = _problem(target, made, watch, measured=number % MEASURED == 0)
             if problem:
                 bad += 1
                 _report(target, made, problem, keep, number)
@@ -74,11 +74,37 @@ def fuzz(target: Target, count: int, seed: int, keep: Path | None = None) -> int
     return bad
 
 
-def _problem(target: Target, made: Any, measured: bool) -> str:
+class Watch:
+    """An alarm that an input took too long; a machine that slept or was busy meanwhile gets one more try."""
+
+    def __init__(self) -> None:
+        self.seconds, self.began, self.tries = 0.0, 0.0, 0
+
+    def starts(self, seconds: float) -> None:
+        """An input is handed over."""
+        self.seconds, self.began, self.tries = seconds, time.process_time(), 2
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def ends(self) -> None:
+        """It was answered: an alarm that is on its way counts for nothing."""
+        self.tries = 0
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def rings(self, *_: object) -> None:
+        """The time is over."""
+        self.tries -= 1
+        if self.tries < 0:
+            return
+        if self.tries == 0 or time.process_time() - self.began > self.seconds / 2:
+            raise TimeoutError(f"took longer than {self.seconds} s")
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+
+def _problem(target: Target, made: Any, watch: Watch, measured: bool) -> str:
     before = os.fstat(2).st_size
     if measured:
         tracemalloc.start()
-    signal.setitimer(signal.ITIMER_REAL, SECONDS * (4 if measured else 1))
+    watch.starts(SECONDS * (4 if measured else 1))
     try:
         target.run(made)
     except BaseException as problem:  # a panic of a library is no Exception
@@ -86,7 +112,7 @@ def _problem(target: Target, made: Any, measured: bool) -> str:
             raise
         return "".join(traceback.format_exception(problem))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        watch.ends()
         peak = tracemalloc.get_traced_memory()[1] if measured else 0
         if measured:
             tracemalloc.stop()
@@ -94,10 +120,6 @@ def _problem(target: Target, made: Any, measured: bool) -> str:
         return "something was written to standard error"
     size = sum(len(part) for part in (made if isinstance(made, (tuple, list)) else (made,)))
     return f"{peak} bytes of memory for an input of {size}" if peak > MEMORY[0] * size + MEMORY[1] else ""
-
-
-def _too_slow(*_: object) -> None:
-    raise TimeoutError(f"took longer than {SECONDS} s")
 
 
 def _report(target: Target, made: Any, problem: str, keep: Path | None, number: int) -> None:

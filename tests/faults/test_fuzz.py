@@ -1,7 +1,9 @@
 """A small part of `make fuzz` in every test run, and the same targets under Hypothesis, which shrinks what it finds."""
 
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,23 @@ def test_a_fuzzer_that_finds_something_says_so(targets, capsys):
 @pytest.mark.parametrize("name", FILES + OTHERS)
 def test_much_hostile_input(targets, name):
     assert run.fuzz(targets[name], targets[name].full // 20, seed=3) == 0
+
+
+def busy(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("action", "bad"),
+    [
+        (lambda content: time.sleep(5.0), 1),
+        (lambda content: busy(5.0), 1),
+        (lambda content: os.kill(os.getpid(), signal.SIGALRM), 0),
+    ],
+    ids=["hangs", "computes", "a machine that slept"],
+)
+def test_what_takes_too_long_is_found_and_a_machine_that_slept_is_not(action, bad, monkeypatch):
+    monkeypatch.setattr(run, "SECONDS", 0.05)
+    assert run.fuzz(made.Target("slow", lambda draw: b"", action), 1, seed=0) == bad
