@@ -1,11 +1,15 @@
 """The command line where trust is at stake: audits, ledgers, runs that go on, data without values."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
+import hushrec as hr
 from hushrec.cli import app
+from hushrec.data.readers import ratings_from_arrays
+from hushrec.privacy.book import chained
 
 RATINGS = "user,item,value\n" + "".join(f"{u},{i},{1 + (u * i) % 5}\n" for u in range(12) for i in range(u % 3, 8, 2))
 CLICKS = "user,item\n" + "".join(f"{u},{i}\n" for u in range(12) for i in range(u % 3, 8, 2))
@@ -92,6 +96,54 @@ def test_seeded_runs_have_a_ledger_of_their_own(place):
     missing = call("fit", "ratings.csv", *FIT, "--ledger", "new.ledger", "--seed", 1)
     assert missing.exit_code == 2
     assert not (place / "new.ledger").exists()
+
+
+# --- files of somebody else ------------------------------------------------------------------------
+
+HOSTILE = "a\x1b]0;b\x07c\x9b2Jd\u202ee\nf"
+SHOWN = "a ]0;b c 2Jd e f"
+
+
+def steers(output):
+    """Whether anything was printed that could steer a terminal."""
+    return any(not letter.isprintable() for letter in output.replace("\n", ""))
+
+
+def hostile_ledger(path):
+    total = {"epsilon": 3.0, "delta": 1e-6, "relation": "replace-one", "unit": "user"}
+    run = {"run": HOSTILE, "at": HOSTILE, "opens": {"epsilon": 1.0, "delta": 1e-6}, "solver": HOSTILE, "seeded": False}
+    first = chained("", json.dumps({"hushrec-ledger": 1, "total": total}).encode())
+    path.write_bytes(first + chained(first[-17:-1].decode(), json.dumps(run).encode()))
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_ledger_steers_no_terminal(form, place):
+    hostile_ledger(place / "one.ledger")
+    done = call("ledger", "show", "one.ledger", *form)
+    assert done.exit_code == 0
+    assert not steers(done.output)
+    if form:
+        assert json.loads(done.stdout)["runs"][0]["solver"] == HOSTILE
+    else:
+        assert done.output.count(SHOWN) == 3
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_release_steers_no_terminal(form, place):
+    ratings = ratings_from_arrays([0, 0, 1, 1], [HOSTILE, "g", "g", "h"], [1, 2, 3, 4], value_range=(1, 5))
+    release = hr.fit(ratings, hr.SVD(), hr.Budget(4.0, 1e-6))
+    replace(release, solver={"name": HOSTILE}, notes=(HOSTILE,)).save(place / "model.hush")
+    (place / "mine.csv").write_text("item,value\ng,3\n")
+    for words in (["explain", "model.hush"], ["recommend", "model.hush", "mine.csv"]):
+        done = call(*words, *form)
+        assert done.exit_code == 0, done.output
+        assert not steers(done.output)
+        assert form or SHOWN in done.output
+
+
+def test_a_sentence_steers_no_terminal(place):
+    done = call("explain", HOSTILE)
+    assert (done.exit_code, done.output.count("\n"), steers(done.output)) == (2, 1, False)
 
 
 # --- runs that go on -------------------------------------------------------------------------------

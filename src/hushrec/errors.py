@@ -23,3 +23,12 @@ class ReleaseError(HushrecError, ValueError):
 
 class EngineError(HushrecError, RuntimeError):
     """The machinery that runs the user half failed; nothing was released."""
+
+
+def printable(text: str) -> str:
+    """The text with spaces for what could steer a terminal: it may come from a file of somebody else.
+
+    >>> printable("one\\x1b[2J\\ntwo")
+    'one [2J two'
+    """
+    return "".join(letter if letter.isprintable() else " " for letter in text)

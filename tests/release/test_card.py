@@ -157,8 +157,10 @@ def test_releases_that_take_turns_have_a_line_each():
     assert lines == ["balance 1 … 30 (30)", "step 1 … 30 (30)"]
 
 
-def test_a_hostile_note_cannot_steer_a_terminal_and_lines_stay_short():
-    card = text(release(promise(), notes=("\x1b[2J\x07 word " * 40,)))
+def test_a_hostile_file_cannot_steer_a_terminal_and_lines_stay_short():
+    name = "SVD\x1b[31m\nfalse line" * 9
+    card = text(replace(release(promise(), notes=("\x1b[2J\x07 word " * 40,)), solver={"name": name}))
+    assert card.splitlines()[0].startswith("Privacy card: SVD [31m false line")
     assert "\x1b" not in card
     assert "\x07" not in card
     assert max(len(line) for line in card.splitlines()) <= WIDTH + 20  # table lines may be a little longer

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from hushrec.cli.wording import in_options
-from hushrec.errors import HushrecError
+from hushrec.errors import HushrecError, printable
 
 UsageError, ClickException = typer.BadParameter.__mro__[1:3]  # wherever this Typer keeps them
 
@@ -68,7 +68,7 @@ def _complain(problem: Exception) -> int:
 
 
 def _say(sentence: str) -> None:
-    typer.echo(" ".join(sentence.split()), err=True)
+    typer.echo(printable(" ".join(sentence.split())), err=True)
 
 
 def remark(sentence: str) -> None:
@@ -120,7 +120,9 @@ def counted(what: str) -> Iterator[Callable[..., None]]:
 
 def print_json(answer: Any) -> None:
     """An answer as JSON; what is infinite as the text "inf"."""
-    typer.echo(json.dumps(_plain(answer), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_plain(answer), indent=2, ensure_ascii=False, allow_nan=False)
+    # JSON leaves some characters that steer a terminal as they are; all of them stand inside of texts.
+    typer.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def _plain(answer: Any) -> Any:
@@ -160,4 +162,4 @@ def _cell(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    return printable(str(value))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from hushrec.errors import printable
 from hushrec.privacy.accounting import Ledger, LedgerEntry
 from hushrec.privacy.guarantee import Guarantee
 from hushrec.privacy.meaning import (
@@ -188,7 +189,7 @@ def text(release: Release) -> str:
     low, high = release.value_range
     solver = release.solver.get("name", release.kind)
     parts = [
-        [f"Privacy card: {solver}, {release.n_items} items, values from {low:g} to {high:g}"],
+        [f"Privacy card: {_short(str(solver), 40)}, {release.n_items} items, values from {low:g} to {high:g}"],
         list(_headline(promise)),
         _section("What is protected", [protected(promise)]),
         _section("From whom it is protected", [from_whom(promise)]),
@@ -225,9 +226,7 @@ def _section(title: str, sentences: Iterable[str], bullets: bool = False) -> lis
 
 
 def _wrapped(sentence: str, mark: str = "") -> list[str]:
-    # Notes may come from a file of somebody else: nothing in them may steer a terminal.
-    clean = "".join(letter if letter.isprintable() else " " for letter in sentence)
-    return textwrap.wrap(clean, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
+    return textwrap.wrap(printable(sentence), WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
 
 
 def _attack_lines(promise: Guarantee) -> Iterator[str]:
@@ -314,5 +313,5 @@ def _noise(entry: LedgerEntry, promise: Guarantee) -> str:
 
 
 def _short(words: str, most: int) -> str:
-    clean = "".join(letter if letter.isprintable() else " " for letter in words)
+    clean = printable(words)
     return clean if len(clean) <= most else f"{clean[: most - 1]}…"
