@@ -348,6 +348,32 @@ def test_any_flipped_byte_dropped_or_moved_line_is_found(ledger, path):
             parse(b"".join(wrong))
 
 
+def test_a_line_that_nobody_could_read_again_is_not_written(ledger, path, monkeypatch):
+    ledger.open_run("a", hr.Budget(1.0, 1e-6))
+    with pytest.raises(BudgetError, match="so long"):
+        ledger.spend("a", entry("q" * 20_000))
+    ledger.spend("a", entry())
+    before = path.read_bytes()
+    monkeypatch.setattr(durable, "LARGEST_FILE", len(before) + 100)
+    with pytest.raises(BudgetError, match=r"is full; no data was read for 'more'"):
+        ledger.spend("a", entry("more"))
+    assert path.read_bytes() == before
+    assert len(hr.Ledger.open(path).read().runs["a"].spent) == 1
+
+
+@pytest.mark.parametrize("call", ["flock", "open"])
+def test_a_file_system_that_cannot_lock_or_sync_is_one_sentence(call, path, monkeypatch):
+    def refuses(place, *_):
+        raise OSError(95, "Operation not supported")
+
+    if call == "flock":
+        monkeypatch.setattr("fcntl.flock", refuses)
+    else:
+        monkeypatch.setattr(durable, "sync_folder", refuses)
+    with pytest.raises(BudgetError, match=r"Operation not supported; no data was read\.$"):
+        hr.Ledger.open(path, total=TOTAL)
+
+
 def test_clocks_that_jump_change_nothing_but_the_times(ledger, monkeypatch):
     for now in ("9999-12-31T23:59:59Z", "1970-01-01T00:00:00Z", "2038-01-19T03:14:08Z"):
         monkeypatch.setattr(durable, "_now", lambda now=now: now)

@@ -29,7 +29,7 @@ from typing import Any
 
 from hushrec.errors import BudgetError, ConfigError
 from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate
-from hushrec.privacy.book import FORMAT, VERSION, Book, Damaged, Run, chained, parse
+from hushrec.privacy.book import FORMAT, LONGEST_LINE, VERSION, Book, Damaged, Run, chained, parse
 
 LARGEST_FILE = 16 * 2**20
 LOCK_SECONDS = 60.0
@@ -166,7 +166,10 @@ class LedgerFile:
                 # Nothing, or a first line that was cut: there is no ledger yet.
                 first = {FORMAT: VERSION, "total": asdict(total), "at": _now(), "id": os.urandom(4).hex()}
                 self._write(handle, "", 0, {**first, "simulation": True} if simulation else first)
-                sync_folder(self.path.resolve().parent)
+                try:
+                    sync_folder(self.path.resolve().parent)
+                except OSError as problem:
+                    raise BudgetError(f"The ledger {self.path} could not be written: {problem.strerror}.") from None
             return self._book(handle)
 
     def _append(self, name: str, change: Change, refused: str) -> None:
@@ -237,6 +240,8 @@ class LedgerFile:
     def _write(self, handle: int, last: str, length: int, record: dict[str, Any]) -> None:
         try:
             line = chained(last, json.dumps(record, allow_nan=False).encode())
+            if len(line) > LONGEST_LINE or length + len(line) > LARGEST_FILE:  # nobody could read it again
+                raise BudgetError(f"The ledger {self.path} takes no line that is so long, or is full.")
             os.ftruncate(handle, length)  # a torn last line was never in force
             write_all(handle, line, length)
             os.fsync(handle)
@@ -278,8 +283,10 @@ def sync_folder(folder: Path) -> None:
 
 def lock(handle: int, seconds: float) -> bool:
     """Lock an open file for this process alone, for as long as it is open; False where another keeps it."""
-    import fcntl  # a system without it can do all but this
-
+    try:
+        import fcntl  # a system without it can do all but this
+    except ImportError:
+        raise BudgetError("This system cannot lock files, which ledgers and runs that go on need.") from None
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -289,6 +296,8 @@ def lock(handle: int, seconds: float) -> bool:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(0.01)
+        except OSError as problem:
+            raise BudgetError(f"This file system cannot lock files: {problem.strerror}.") from None
 
 
 def _now() -> str:
