@@ -82,6 +82,29 @@ def test_a_first_fit_that_is_refused_starts_no_ledger(place):
     assert not (place / "one.ledger").exists()
 
 
+def test_a_first_fit_without_ratings_starts_no_ledger(place):
+    """A total is for good: it must not come from a run whose file had another name."""
+    (place / "broken.csv").write_text(RATINGS + "1,2\n")
+    for name in ("missing.csv", "broken.csv"):
+        assert call("fit", name, *FIT, "--ledger", "one.ledger").exit_code == 2
+        assert not (place / "one.ledger").exists()
+    nowhere = call("fit", "missing.csv", *FIT, "--ledger", "nowhere/one.ledger")
+    assert (nowhere.exit_code, nowhere.output) == (2, "No file can be written at nowhere/one.ledger.\n")
+    unprotected = call("fit", "ratings.csv", *FIT[:3], "--non-private", "--ledger", "one.ledger")
+    assert (unprotected.exit_code, unprotected.output.count("\n")) == (2, 1)
+    assert call("fit", "ratings.csv", *FIT, "--ledger", "one.ledger").exit_code == 0
+    assert (place / "one.ledger").exists()
+
+
+def test_a_folder_whose_run_the_ledger_does_not_know_is_refused_before_ratings_are_read(place):
+    assert call("fit", "ratings.csv", *FIT, "--ledger", "one.ledger").exit_code == 0
+    (place / "run").mkdir()
+    (place / "run" / "run.json").write_text('{"run": "other", "fit": {}}')
+    done = call("fit", "missing.csv", *FIT, "--ledger", "one.ledger", "--resume", "run")
+    assert done.exit_code == 2
+    assert "no data was read" in done.output
+
+
 def test_seeded_runs_have_a_ledger_of_their_own(place):
     assert call("ledger", "start", "real.ledger", "--epsilon", 9, "--delta", 1e-6).exit_code == 0
     done = call("ledger", "start", "try.ledger", "--epsilon", 9, "--delta", 1e-6, "--simulation")

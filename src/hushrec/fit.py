@@ -160,14 +160,21 @@ def open_ledger(path: str | os.PathLike[str], budget: Budget | NonPrivate, *, se
     """The ledger at this path; where there is none, one whose total is the budget of this first fit."""
     if not isinstance(budget, Budget) or Path(path).exists():
         return LedgerFile(path)
+    require_startable(path, budget, seeded=seeded)
+    return LedgerFile(path, budget)
+
+
+def require_startable(path: str | os.PathLike[str], budget: Budget | NonPrivate, *, seeded: bool) -> None:
+    """Refuse a first fit whose budget would be no total for the others."""
     if seeded:
         raise ConfigError(
             f"There is no ledger at {path}, and a seeded run starts none: leave the seed out, or start a ledger for a "
             f"simulation first."
         )
+    if not budget.private:
+        raise ConfigError(f"There is no ledger at {path}, and NonPrivate() starts none: it protects nothing.")
     if budget.unit == "user" and budget.delta == 0.0:
         raise ConfigError("delta is 0.0, but what protects users is Gaussian noise, which needs a delta, such as 1e-6.")
-    return LedgerFile(path, budget)
 
 
 def fit_settings(

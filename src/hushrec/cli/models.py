@@ -126,8 +126,9 @@ def fit(
     RATINGS is a table of user, item and value (.csv, .tsv, .txt, .parquet), or a known data set as it was published.
     """
     from hushrec.fit import fit as learn
-    from hushrec.fit import open_ledger, require_usable
-    from hushrec.privacy.journal import answers_in
+    from hushrec.fit import require_startable, require_usable
+    from hushrec.privacy.durable import LedgerFile
+    from hushrec.privacy.journal import answers_in, run_in
 
     settings = [*(settings or ()), *_onebit_settings(solver, mechanism, already_randomized)]
     chosen = None if solver is None else make_solver(solver, settings)
@@ -154,19 +155,23 @@ def fit(
     budget = _budget(epsilon, delta, relation, unit or unit_of(solver), non_private)
     require_usable(budget, chosen, seed)
     _require_whole(top=top, fixed_top=fixed_top)
-    book = None if ledger is None else open_ledger(ledger, budget, seeded=seed is not None)
-    if book is not None and not (resume is not None and (resume / "run.json").exists()):
-        # Before a rating is read; a run to be resumed has its place in the ledger already.
-        book.check(budget, seeded=seed is not None)
+    book: LedgerFile | Path | None = ledger
+    if ledger is not None and not ledger.exists():  # started once the ratings are read: its total is for good
+        require_startable(ledger, budget, seeded=seed is not None)
+        _require_writable(ledger)
+    elif ledger is not None:
+        book = opened = LedgerFile(ledger)
+        if resume is None or run_in(resume) not in opened.read().runs:  # else it has its place in the ledger already
+            opened.check(budget, seeded=seed is not None)
     with busy("Reading"):
         loaded = inputs.load_ratings(ratings, table) if loaded is None else loaded
         _require_whole(loaded.n_items, top=top, fixed_top=fixed_top)
         loaded = loaded if fixed_top is None else loaded.restrict(fixed_top)
-    known = set() if resume is None else answers_in(resume)
+    before = set() if resume is None else answers_in(resume)
     with busy("Fitting"):
         release = learn(loaded, chosen, budget, seed=seed, top=top, ledger=book, resume=resume)
-    if resume is not None and known:
-        told = "All" if known == answers_in(resume) else f"{len(known)} of the"
+    if resume is not None and before:
+        told = "All" if before == answers_in(resume) else f"{len(before)} of the"
         remark(f"{told} answers come from {resume}, as they left before: the ratings were not used for them.")
     release.save(output)
     if json:

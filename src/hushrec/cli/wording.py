@@ -15,6 +15,7 @@ PHRASES = {
     "checksum='sha256:...' (or 'md5:...')": "--checksum sha256:... or md5:...",
     "already_randomized=True": "--already-randomized",
     "value_range=(lowest, highest)": "--value-range LOW HIGH",
+    "give total=Budget(...) to start one": "hushrec ledger start begins one",
     "NonPrivate() in place of a budget": "--non-private",
     "NonPrivate()": "--non-private",
 }

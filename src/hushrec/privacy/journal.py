@@ -157,6 +157,14 @@ def answers_in(folder: str | os.PathLike[str]) -> set[str]:
     return {path.name for path in Path(folder).glob("*.answer")}
 
 
+def run_in(folder: str | os.PathLike[str]) -> str | None:
+    """The name of the run that a folder says it belongs to, if it says one; a `Journal` checks whether it does."""
+    try:
+        return str(json.loads(Path(folder, "run.json").read_bytes())["run"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
 def _write_whole(path: Path, content: bytes, refused: str) -> None:
     """Write a file completely or not at all, and know that it is on disk; `refused`: what is true where it fails."""
     part = path.with_name(path.name + ".part")
