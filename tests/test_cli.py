@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import hushrec as hr
 from hushrec.cli import app
+from hushrec.cli.terminal import OneSentence
 from hushrec.cli.wording import in_options
 from hushrec.errors import HushrecError
 from hushrec.evaluate import experiments
@@ -571,6 +572,25 @@ def test_ctrl_c_in_the_real_program(place, tmp_path):
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=30)
     assert (running.returncode, said) == (130, "Interrupted.\n")
+
+
+def test_ctrl_c_while_the_program_is_loaded_or_reads_its_options(monkeypatch):
+    code = (
+        "import sys, runpy\n"
+        "class Interrupts:\n    def find_spec(self, name, *_):\n"
+        "        if name == 'hushrec.cli.models':\n            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts())\n"
+        "runpy.run_module('hushrec', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (130, "Interrupted.\n", "")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OneSentence, "make_context", interrupted)
+    early = call("data", "list")
+    assert (early.exit_code, early.stderr, early.stdout) == (130, "Interrupted.\n", "")
 
 
 def test_the_help_loads_nothing_heavy():

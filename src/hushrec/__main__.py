@@ -1,5 +1,18 @@
-"""`python -m hushrec` is the program `hushrec`."""
+"""The program `hushrec`, also as `python -m hushrec`: what interrupts it while it is loaded is one sentence, too."""
 
-from hushrec.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Load the command line and run it."""
+    try:
+        from hushrec.cli import main as program
+
+        program()
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

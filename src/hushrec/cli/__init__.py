@@ -19,6 +19,7 @@ from hushrec.cli.trust import register as add_trust
 app = typer.Typer(
     cls=OneSentence,
     add_completion=False,
+    pretty_exceptions_show_locals=False,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=example("hushrec fit ratings.csv --value-range 1 5 --epsilon 1 --delta 1e-6 -o model.hush"),

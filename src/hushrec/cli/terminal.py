@@ -30,6 +30,8 @@ class OneSentence(TyperGroup):
         try:
             result = super().main(args=args, standalone_mode=False, **extra)
             code = result if isinstance(result, int) else 0
+            if code == INTERRUPTED:  # in a command, or before one was found
+                _say("Interrupted.")
         except Exception as problem:
             if os.environ.get("HUSHREC_DEBUG"):
                 raise
@@ -42,7 +44,6 @@ class OneSentence(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            _say("Interrupted.")
             raise typer.Exit(INTERRUPTED) from None
 
 
