@@ -1,13 +1,16 @@
 """The command line where trust is at stake: audits, ledgers, runs that go on, data without values."""
 
 import json
+import os
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import hushrec as hr
-from hushrec.cli import app
+from hushrec.cli import app, models
 from hushrec.data.readers import ratings_from_arrays
 from hushrec.privacy.book import chained
 
@@ -119,6 +122,55 @@ def test_seeded_runs_have_a_ledger_of_their_own(place):
     missing = call("fit", "ratings.csv", *FIT, "--ledger", "new.ledger", "--seed", 1)
     assert missing.exit_code == 2
     assert not (place / "new.ledger").exists()
+
+
+def test_a_total_that_is_there_already_is_not_said_to_be_started(place):
+    words = ["ledger", "start", "one.ledger", "--epsilon", 9, "--delta", 1e-6]
+    assert [call(*words).output.split()[0] for _ in range(2)] == ["Started", "Found"]
+
+
+# --- a disk that is full when all is done -----------------------------------------------------------
+
+
+@pytest.fixture
+def full(place, monkeypatch):
+    """A place where no release can be put any more."""
+    really = os.replace
+
+    def replace_elsewhere(source, target):
+        if Path(target).name == "model.hush" and Path(target).parent == Path():
+            raise OSError(28, "No space left on device")
+        really(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_elsewhere)
+    (place / "spare").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "spare"))
+    return place
+
+
+def test_a_release_that_was_paid_for_is_not_lost_with_its_place(full):
+    done = call("fit", "ratings.csv", *FIT, "--ledger", "one.ledger", "-o", "model.hush")
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    (spare,) = (full / "spare").rglob("model.hush")
+    assert f"No space left on device; the release is at {spare} instead." in done.output
+    assert hr.Release.load(spare).guarantee.epsilon == 4.0
+
+
+def test_a_run_that_can_go_on_says_so_when_its_release_has_no_place(full, monkeypatch):
+    words = ["fit", "ratings.csv", *FIT, "--ledger", "one.ledger", "--resume", "run", "-o", "model.hush"]
+    done = call(*words)
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert "nothing is lost: the same command goes on from run." in done.output
+    monkeypatch.undo()
+    monkeypatch.chdir(full)
+    assert call(*words).exit_code == 0
+    assert len(hr.Ledger.open("one.ledger").read().runs) == 1
+
+
+def test_no_place_at_all_is_one_sentence(full, monkeypatch):
+    monkeypatch.setattr(models, "mkdtemp", lambda **_: str(full / "nowhere"))
+    done = call("fit", "ratings.csv", *FIT, "-o", "model.hush")
+    assert (done.exit_code, done.output) == (2, "model.hush could not be written: No space left on device.\n")
 
 
 # --- files of somebody else ------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def fit(
     if top is not None:
         require.whole("top", top, 1, ratings.n_items)
     solver = solver if solver is not None else default_solver(implicit=ratings.implicit)
-    if getattr(solver, "already_randomized", False):
+    if ratings.randomized is not None and budget.unit == "rating" and getattr(solver, "already_randomized", False):
         ledger = None  # users' devices spent, once: whatever is made of their answers is post-processing
     if isinstance(ledger, (str, os.PathLike)):
         ledger = open_ledger(ledger, budget, seeded=seed is not None)

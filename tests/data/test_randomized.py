@@ -322,6 +322,16 @@ def test_plain_ratings_are_not_taken_for_randomized_ones():
         hr.fit(plain, hr.OneBit(already_randomized=True), hr.Budget(1.0, unit="rating"))
 
 
+def test_a_solver_that_only_says_so_is_charged(tmp_path):
+    class Claims(hr.SVD):
+        already_randomized = True
+
+    ledger = hr.Ledger.open(tmp_path / "L.json", hr.Budget(5.0, 1e-6))
+    ratings, _ = hr.synthetic(users=50, items=8, rank=1, per_user=4, seed=0)
+    hr.fit(ratings, Claims(), hr.Budget(1.0, 1e-6), ledger=ledger)
+    assert ledger.read().epsilon > 0.999
+
+
 # --- the device -----------------------------------------------------------------------------------
 
 

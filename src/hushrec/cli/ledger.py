@@ -43,9 +43,10 @@ def start(
             "--delta must be above 0, for example 1e-6: what protects users is Gaussian noise, and a total with δ = 0 "
             "has no room for it."
         )
+    done = "Found" if file.exists() else "Started"
     LedgerFile(file, total, simulation=simulation)
     what = "simulation, " if simulation else ""
-    typer.echo(f"Started {file}: {what}ε = {epsilon:g}, δ = {delta:g} in total.")
+    typer.echo(f"{done} {file}: {what}ε = {epsilon:g}, δ = {delta:g} in total.")
 
 
 @app.command(epilog=example("hushrec ledger show ratings.ledger --json"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -173,7 +174,7 @@ def fit(
     if resume is not None and before:
         told = "All" if before == answers_in(resume) else f"{len(before)} of the"
         remark(f"{told} answers come from {resume}, as they left before: the ratings were not used for them.")
-    release.save(output)
+    _save(release, output, resume)
     if json:
         from hushrec.release.card import describe
 
@@ -340,6 +341,22 @@ def _require_writable(path: Path) -> None:
     folder = path.expanduser().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
         raise DataError(f"No file can be written at {path}.")
+
+
+def _save(release: Release, output: Path, resume: Path | None) -> None:
+    """Write the release, or say where it is instead: its budget is spent, and a disk may have become full meanwhile."""
+    try:
+        release.save(output)
+    except DataError as problem:
+        refused = str(problem).removesuffix(".")
+        if resume is not None:
+            raise DataError(f"{refused}; nothing is lost: the same command goes on from {resume}.") from None
+        try:
+            spare = Path(mkdtemp(prefix="hushrec-"), output.name)
+            release.save(spare)
+        except (DataError, OSError):
+            raise problem from None
+        raise DataError(f"{refused}; the release is at {spare} instead.") from None
 
 
 def _in_short(release: Release) -> str:
