@@ -434,3 +434,20 @@ def test_a_failure_in_the_user_half_releases_nothing_and_quotes_nothing(monkeypa
     assert "rating" not in str(caught.value).replace("ratings", "")
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None  # a traceback prints the context too
+
+
+def test_a_failure_in_an_answer_about_ratings_quotes_nothing_either(monkeypatch):
+    from hushrec import EngineError
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Broken(NoisySigns):
+        def answer(self, ratings, entry, bits):
+            raise ValueError(f"a rating of {ratings.values[0]}")
+
+    enlist(monkeypatch, Broken)
+    asked = curator(Budget(1.0, unit="rating"))
+    asked.plan({"q": 1.0})
+    with pytest.raises(EngineError, match=r"^The answer failed \(ValueError\); nothing was released\.$") as caught:
+        asked.release("q", Broken(threshold=3.0))
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import hushrec as hr
 from hushrec.errors import BudgetError, ConfigError
 from hushrec.privacy import durable
 from hushrec.privacy.curator import Curator
-from hushrec.privacy.journal import Journal
+from hushrec.privacy.journal import Journal, run_in
 from hushrec.privacy.queries import ItemCounts, UserCount
 from making import random_ratings
 
@@ -246,6 +247,33 @@ def test_a_damaged_run_file_is_one_sentence(tmp_path):
         (tmp_path / "run" / "run.json").write_bytes(content)
         with pytest.raises(BudgetError, match="damaged"):
             ask(tmp_path / "run", labels=())
+
+
+@pytest.mark.parametrize("what", ["run", "answer"])
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path, what):
+    ask(tmp_path / "run", labels=("counts",))
+    (path,) = (tmp_path / "run").glob({"run": "run.json", "answer": "*.answer"}[what])
+    path.unlink()
+    os.mkfifo(path)
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(10)
+    try:
+        with pytest.raises(BudgetError, match="is damaged"):
+            ask(tmp_path / "run")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    assert run_in(tmp_path / "run") is None or what == "answer"
+
+
+def test_a_link_in_the_place_of_a_file_is_not_written_through(tmp_path):
+    mine, folder = tmp_path / "mine", tmp_path / "run"
+    mine.write_text("mine")
+    folder.mkdir()
+    (folder / "run.json.part").symlink_to(mine)
+    ask(folder, labels=("counts",))
+    assert mine.read_text() == "mine"
+    assert not (folder / "run.json").is_symlink()
 
 
 def test_no_journal_without_privacy(tmp_path):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hushrec.data.ratings import Ratings
 from hushrec.engines.base import Cache, Engine, Job, Sums
 from hushrec.engines.local import LocalEngine
-from hushrec.errors import BudgetError, ConfigError
+from hushrec.errors import BudgetError, ConfigError, EngineError, HushrecError
 from hushrec.privacy.accounting import Budget, Ledger, LedgerEntry, NonPrivate, check_shares
 from hushrec.privacy.closed_list import is_record, require_listed
 from hushrec.privacy.contributions import Floats
@@ -224,10 +224,19 @@ class Curator:
         parts = self._journal.recall(entry, self._bits)
         if parts is None:
             self._journal.spend(entry)
-            with np.errstate(all="ignore"):
-                parts = query.answer(self._ratings, entry, self._bits)
+            parts = self._answer_ratings(query, entry)
             self._journal.record(entry, parts, self._bits)
         return Noisy(parts, entry.scale * query.unit(entry))
+
+    def _answer_ratings(self, query: RatingQuery, entry: LedgerEntry) -> tuple[Floats, ...]:
+        try:
+            with np.errstate(all="ignore"):
+                return query.answer(self._ratings, entry, self._bits)
+        except (HushrecError, MemoryError):
+            raise
+        except Exception as problem:
+            failure = EngineError(f"The answer failed ({type(problem).__name__}); nothing was released.")
+        raise failure  # outside of the handler: a foreign exception may quote data, and must not hang on to ours
 
     def _answer(self, query: Query, scale: Scale) -> tuple[Floats, ...]:
         sums = self._attached().total(_QueryWork(query, scale, self._ratings.n_items, self._hold_out))

@@ -65,7 +65,7 @@ class Journal:
         if path is None or not path.exists():
             return None
         try:
-            content = path.read_bytes()
+            content = _content(path)
             head, _, body = content.partition(b"\n")
             header = json.loads(head)
             if header.pop("checksum") != _digest(header, body):
@@ -143,7 +143,7 @@ class Journal:
         if not path.exists():
             _write_whole(path, json.dumps({"run": self._name, "fit": settings}, indent=1).encode(), "no data was read")
         try:
-            known = json.loads(path.read_bytes())
+            known = json.loads(_content(path))
             name, fit = str(known["run"]), known["fit"]
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             raise BudgetError(f"{path} is damaged: this run cannot be resumed.") from None
@@ -160,16 +160,24 @@ def answers_in(folder: str | os.PathLike[str]) -> set[str]:
 def run_in(folder: str | os.PathLike[str]) -> str | None:
     """The name of the run that a folder says it belongs to, if it says one; a `Journal` checks whether it does."""
     try:
-        return str(json.loads(Path(folder, "run.json").read_bytes())["run"])
+        return str(json.loads(_content(Path(folder, "run.json")))["run"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
+
+
+def _content(path: Path) -> bytes:
+    """What a file holds; anything else under its name, such as a pipe, might keep its reader waiting without end."""
+    if not path.is_file():
+        raise ValueError("no file")
+    return path.read_bytes()
 
 
 def _write_whole(path: Path, content: bytes, refused: str) -> None:
     """Write a file completely or not at all, and know that it is on disk; `refused`: what is true where it fails."""
     part = path.with_name(path.name + ".part")
     try:
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        part.unlink(missing_ok=True)  # what a crash left there, or a link to somewhere else
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             write_all(handle, content, 0)
             os.fsync(handle)
