@@ -243,7 +243,8 @@ def test_the_range_must_be_given_and_the_message_says_why() -> None:
     [
         ("", "is empty"),
         ("user,item,value\n", "no rating"),
-        (f"u,i,v\n{SECRET},1,3\n", "no column 'user'.*'u', 'i', 'v'"),
+        (f"User_ID,i,v\n{SECRET},1,3\n", "no column 'user'.*'User_ID', 'i', 'v'"),
+        (f"ann{SECRET},i,v\n{SECRET},1,3\n", "no column 'user'.*name the columns"),
         (f"{SECRET},1,3\n4,1,{SECRET}\n", "does not look like column names"),
         (f"user,item,value\n{SECRET},1,\n", "1 rows have nothing .* value column"),
         (f"user,item,value\n{SECRET},,3\n4,,3\n", "2 rows have nothing .* item column"),

@@ -206,6 +206,7 @@ def broken_files(data):
         "twice.csv": text + text.splitlines()[1] + "\n",
         "no-header.csv": text.partition("\n")[2],
         "no-header-names.csv": named.partition("\n")[2],
+        "no-header-clicks.csv": "".join(f"{name},{item}\n" for name in NAMES for item in ITEMS),
         "blanks.csv": text.partition("\n")[2].replace(",", " "),
         "returns.csv": text.replace("\n", "\r"),
         "bars.csv": text.partition("\n")[2].replace(",", "~"),

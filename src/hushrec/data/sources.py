@@ -21,6 +21,7 @@ from hushrec.errors import ConfigError, DataError
 Column = str | int
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
+USUAL_NAMES = ("user", "userid", "uid", "item", "itemid", "movieid", "productid", "rating", "ratings", "timestamp")
 LONGEST_NAME, MOST_LISTED = 60, 12  # of column names in a message
 
 
@@ -143,11 +144,14 @@ def _column_name(names: list[str], column: Column, role: str, where: str, header
             f"{where}: there is no column {column!r}, and the first line does not look like column names: "
             "pass has_header=False and columns by position."
         )
-    if all(_is_name(name) for name in names):
+    if all(_is_name(name) for name in names) and (not header or any(_is_usual(name) for name in names)):
         listed = ", ".join(repr(name.strip()) for name in names[:MOST_LISTED])
         more = "" if len(names) <= MOST_LISTED else ", ..."
         raise DataError(f"{where} has no column {column!r} for {role}; its columns are {listed}{more}.")
-    raise DataError(f"{where} has no column {column!r} for {role}, and its first line does not look like names.")
+    raise DataError(
+        f"{where} has no column {column!r} for {role}: name the columns that it has, or, where its first line is a "
+        "rating, pass has_header=False and columns by position."
+    )
 
 
 def _is_name(text: str) -> bool:
@@ -157,6 +161,11 @@ def _is_name(text: str) -> bool:
     """
     words = re.split(r"[^\w.+-]+", text)
     return len(text) <= LONGEST_NAME and text.isprintable() and not any(is_number(word) for word in words)
+
+
+def _is_usual(text: str) -> bool:
+    """Whether this is what columns of ratings are called: the first line is then one of names, and no rating."""
+    return re.sub(r"[\W_]", "", text.lower()) in USUAL_NAMES
 
 
 def is_number(text: str) -> bool:

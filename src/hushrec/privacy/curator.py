@@ -232,8 +232,10 @@ class Curator:
         try:
             with np.errstate(all="ignore"):
                 return query.answer(self._ratings, entry, self._bits)
-        except (HushrecError, MemoryError):
+        except HushrecError:
             raise
+        except MemoryError:
+            failure = EngineError("There was not enough memory for this answer; nothing was released.")
         except Exception as problem:
             failure = EngineError(f"The answer failed ({type(problem).__name__}); nothing was released.")
         raise failure  # outside of the handler: a foreign exception may quote data, and must not hang on to ours
