@@ -119,6 +119,7 @@ MISTAKES = {
         'must have unit="user"',
     ),
     "a budget that buys nothing": ((TRAIN, hr.SVD(), hr.Budget(1e-14, 1e-300)), {}, "epsilon = 1e-14 .* too small"),
+    "a number for a folder": ((TRAIN, hr.SVD(), BUDGET), {"resume": 5}, "resume must be the path .* not int"),
     "no delta": ((TRAIN, hr.SVD(), hr.Budget(1.0)), {}, "delta"),
 }
 
@@ -129,6 +130,15 @@ def test_a_mistake_costs_nothing(arguments, options, rule, tmp_path):
     with pytest.raises(hr.ConfigError, match=rule):
         hr.fit(*arguments, **options, ledger=ledger)
     assert not ledger.read().runs
+
+
+@pytest.mark.parametrize("ledger", [hr.Ledger(), 5, BUDGET])
+def test_a_ledger_is_a_file(ledger):
+    rule = f"ledger must be a path, .* not {type(ledger).__name__}"
+    with pytest.raises(hr.ConfigError, match=rule):
+        hr.fit(TRAIN, hr.SVD(), BUDGET, ledger=ledger)
+    with pytest.raises(hr.ConfigError, match=rule):
+        hr.tune(TRAIN, [hr.SVD()], BUDGET, ledger=ledger)
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,11 @@ def fit(
     solver = solver if solver is not None else default_solver(implicit=ratings.implicit)
     if ratings.randomized is not None and budget.unit == "rating" and getattr(solver, "already_randomized", False):
         ledger = None  # users' devices spent, once: whatever is made of their answers is post-processing
-    if isinstance(ledger, (str, os.PathLike)):
-        ledger = open_ledger(ledger, budget, seeded=seed is not None)
+    if resume is not None and not isinstance(resume, (str, os.PathLike)):
+        raise ConfigError(f"resume must be the path of a folder, not {type(resume).__name__}.")
     journal = Journal(
         budget,
-        ledger=ledger,
+        ledger=None if ledger is None else open_ledger(ledger, budget, seeded=seed is not None),
         folder=resume,
         solver=type(solver).__name__,
         settings=fit_settings(ratings, solver, budget, seed, top),
@@ -156,8 +156,12 @@ def with_remark(release: Release, budget: Budget | NonPrivate, users: int) -> Re
     return replace(release, notes=(*release.notes, LARGE_DELTA)) if large else release
 
 
-def open_ledger(path: str | os.PathLike[str], budget: Budget | NonPrivate, *, seeded: bool) -> LedgerFile:
-    """The ledger at this path; where there is none, one whose total is the budget of this first fit."""
+def open_ledger(path: LedgerFile | str | os.PathLike[str], budget: Budget | NonPrivate, *, seeded: bool) -> LedgerFile:
+    """The ledger itself, or that at this path; where there is none, one whose total is the budget of this first fit."""
+    if isinstance(path, LedgerFile):
+        return path
+    if not isinstance(path, (str, os.PathLike)):
+        raise ConfigError(f"ledger must be a path, or what Ledger.open(...) gives, not {type(path).__name__}.")
     if not isinstance(budget, Budget) or Path(path).exists():
         return LedgerFile(path)
     require_startable(path, budget, seeded=seeded)

@@ -148,7 +148,7 @@ def charge(
     Nobody may know how many trials there are. What the file says, the times in it and the file's own are those of
     before the first one.
     """
-    book = ledger if isinstance(ledger, LedgerFile) else open_ledger(ledger, budget, seeded=seeded)
+    book = open_ledger(ledger, budget, seeded=seeded)
     name = os.urandom(6).hex()
     book.open_run(name, budget, "tune", seeded=seeded)
     try:
