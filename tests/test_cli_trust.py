@@ -129,6 +129,30 @@ def test_a_total_that_is_there_already_is_not_said_to_be_started(place):
     assert [call(*words).output.split()[0] for _ in range(2)] == ["Started", "Found"]
 
 
+# --- places that are taken --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("taken", ["ratings.csv", "one.ledger", "pipe"])
+def test_a_release_overwrites_nothing_but_a_release(place, taken):
+    os.mkfifo(place / "pipe")
+    assert call("ledger", "start", "one.ledger", "--epsilon", 9, "--delta", 1e-6).exit_code == 0
+    ledger = (place / "one.ledger").read_bytes()
+    done = call("fit", "ratings.csv", *FIT, "--ledger", "one.ledger", "-o", taken)
+    assert (done.exit_code, done.output) == (2, f"{taken} exists and is no release file: it is not overwritten.\n")
+    assert (place / "ratings.csv").read_text() == RATINGS
+    assert (place / "one.ledger").read_bytes() == ledger
+    (place / "empty.hush").touch()
+    for _ in range(2):
+        assert call("fit", "ratings.csv", *FIT, "-o", "empty.hush").exit_code == 0
+
+
+def test_a_list_of_items_is_a_file(place):
+    os.mkfifo(place / "pipe")
+    for items in ("pipe", "/dev/zero", "."):
+        done = call("fit", "ratings.csv", *FIT, "--items", items)
+        assert (done.exit_code, done.output) == (2, f"There is no readable file of item ids at {items}.\n")
+
+
 # --- a disk that is full when all is done -----------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushrec.data import layouts
+from hushrec.data import archives, layouts
 from hushrec.data.catalogs import CATALOGS, Catalog, find, load, load_split, titles
 from hushrec.data.fetch import identify
 from hushrec.data.ratings import Ratings
@@ -394,3 +395,28 @@ def test_real_splits(split: str, sizes: tuple[int, int]) -> None:
     assert (train.n_ratings, test.n_ratings) == sizes
     assert (train.n_users, train.n_items) == (943, 1682)
     assert np.array_equal(train.items, test.items)
+
+
+# --- traps -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["trap.zip", "trap.tar.gz", "trap.tar"])
+def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch, name):
+    many = {f"x{k}.dat": "1::1::5::1\n" * 9 for k in range(9)}  # each is small enough, all together are not
+    path = tmp_path / name
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            for inside, content in many.items():
+                archive.writestr(inside, content)
+    else:
+        path.write_bytes(tar_bytes(many, "w:gz" if name.endswith("gz") else "w"))
+    monkeypatch.setattr(archives, "_room", lambda packed: 800)
+    with pytest.raises(DataError, match=f"^{name} unpacks to more than 200 times its size"):
+        load("ml-1m", path)
+
+
+def test_a_pipe_among_the_files_of_a_folder_keeps_nobody_waiting(tmp_path):
+    os.mkfifo(tmp_path / "ratings.dat")
+    (tmp_path / "users.dat").symlink_to("/dev/zero")
+    with pytest.raises(DataError, match="holds no file"):
+        load("ml-1m", tmp_path)

@@ -134,9 +134,12 @@ def item_list(items: str) -> list[Any] | None:
         return None
     if items == "published":
         raise ConfigError("--items published is for known data sets: give a file with one item id a line.")
+    path = Path(items).expanduser()
     try:
-        lines = Path(items).expanduser().read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError):
+        if not path.is_file():
+            raise OSError
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, ValueError):
         raise DataError(f"There is no readable file of item ids at {items}.") from None
     ids = [line.strip() for line in lines if line.strip()]
     return [int(one) for one in ids] if all(one.isascii() and one.isdecimal() for one in ids) else ids

@@ -136,6 +136,7 @@ def fit(
     if settings and solver is None:
         raise ConfigError("--set needs --solver NAME: settings belong to a solver.")
     _require_writable(output)
+    _require_spare(output)
     table = inputs.Table(
         user=user,
         item=item,
@@ -341,6 +342,14 @@ def _require_writable(path: Path) -> None:
     folder = path.expanduser().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK) or path.is_dir():
         raise DataError(f"No file can be written at {path}.")
+
+
+def _require_spare(output: Path) -> None:
+    """Refuse a place where something else stands than a release, such as the ratings, or their ledger."""
+    from hushrec.release.file import is_release
+
+    if output.exists() and not is_release(output) and not (output.is_file() and output.stat().st_size == 0):
+        raise DataError(f"{output} exists and is no release file: it is not overwritten.")
 
 
 def _save(release: Release, output: Path, resume: Path | None) -> None:

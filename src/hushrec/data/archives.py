@@ -68,13 +68,14 @@ class Files:
             for folder, folders, names in os.walk(path):
                 folders.sort()
                 for name in sorted(names):
-                    self._add_file(Path(folder, name))
+                    if Path(folder, name).is_file():  # a pipe would keep its reader waiting
+                        self._add_file(Path(folder, name))
         elif not path.is_file():
             raise DataError(f"There is no file or folder {path}.")
         elif zipfile.is_zipfile(path) and path.suffix.lower() not in (".xlsx", ".xls"):
             self._add_zip(path)
         elif tarfile.is_tarfile(path):
-            self._add_tar(self._open.enter_context(tarfile.open(path)))  # noqa: SIM115 (the stack closes it)
+            self._add_tar(path)
         else:
             self.single = Member(path.as_posix(), _opener(path))
             for sibling in sorted(path.parent.iterdir()):  # the movie list beside the file of ratings
@@ -85,25 +86,30 @@ class Files:
         if path.suffix.lower() == ".zip" and zipfile.is_zipfile(path):
             self._add_zip(path)
         elif path.suffix.lower() == ".tar" and tarfile.is_tarfile(path):
-            self._add_tar(self._open.enter_context(tarfile.open(path)))  # noqa: SIM115 (the stack closes it)
+            self._add_tar(path)
         else:
             self.members.append(Member(path.as_posix(), _opener(path)))
 
     def _add_zip(self, path: Path) -> None:
         archive = self._open.enter_context(zipfile.ZipFile(path))
+        room = _room(path.stat().st_size)
         for entry in archive.infolist():
-            if entry.file_size > max(2**28, MOST_UNPACKED * entry.compress_size):
-                raise DataError(f"A file in {path.name} unpacks to more than {MOST_UNPACKED} times its size.")
+            room -= entry.file_size
+            if room < 0 or entry.file_size > _room(entry.compress_size):
+                raise DataError(f"{path.name} unpacks to more than {MOST_UNPACKED} times its size.")
             if entry.filename and not entry.is_dir() and not entry.filename.startswith("__MACOSX/"):
                 self.members.append(Member(f"{path.as_posix()}/{entry.filename}", _zip_opener(archive, entry)))
 
-    def _add_tar(self, archive: tarfile.TarFile) -> None:
-        for entry in archive.getmembers():
+    def _add_tar(self, path: Path, inside: IO[bytes] | None = None) -> None:
+        archive = self._open.enter_context(tarfile.open(path, fileobj=inside))  # noqa: SIM115 (the stack closes it)
+        room = _room(path.stat().st_size)
+        for entry in archive:
+            if entry.offset_data + entry.size > room:
+                raise DataError(f"{path.name} unpacks to more than {MOST_UNPACKED} times its size.")
             if entry.isfile():
                 self.members.append(Member(entry.name, _tar_opener(archive, entry)))
-                if entry.name.endswith("training_set.tar"):  # Netflix: an archive inside the archive
-                    inner = self._open.enter_context(self.members.pop().open())
-                    self._add_tar(self._open.enter_context(tarfile.open(fileobj=inner)))  # noqa: SIM115
+                if entry.name.endswith("training_set.tar") and inside is None:  # Netflix: one inside the other
+                    self._add_tar(path, self._open.enter_context(self.members.pop().open()))
 
     def all(self, *patterns: str) -> list[Member]:
         """Every file whose name, without folders, matches one of the patterns."""
@@ -125,6 +131,11 @@ class Files:
         return self.single or self.one(*patterns)
 
 
+def _room(packed: int) -> int:
+    """What so many packed bytes may unpack to."""
+    return max(2**28, MOST_UNPACKED * packed)
+
+
 def _opener(path: Path) -> Callable[[], IO[bytes]]:
     if path.suffix.lower() == ".gz":
         return lambda: io.BytesIO(gunzip(path))
@@ -142,7 +153,7 @@ def _tar_opener(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> Callable[[]
 def gunzip(path: Path) -> bytes:
     """The content of a gzip file; `DataError` when it is damaged or cut short."""
     try:
-        most = max(2**28, MOST_UNPACKED * path.stat().st_size)
+        most = _room(path.stat().st_size)
         content = bytearray()
         with gzip.open(path) as stream:
             while block := stream.read(2**20):

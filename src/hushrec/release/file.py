@@ -254,6 +254,15 @@ def _bytes(path: Path) -> bytes:
         raise ReleaseError(f"{path} could not be read.") from None
 
 
+def is_release(path: Path) -> bool:
+    """Whether a file has the header of a release."""
+    try:
+        _metadata(_bytes(path))
+    except (ReleaseError, ValueError, KeyError, TypeError, RecursionError, struct.error, AttributeError):
+        return False
+    return True
+
+
 def _metadata(content: bytes) -> dict[str, str]:
     (length,) = struct.unpack("<Q", content[:8])
     if length > min(LARGEST_HEADER, len(content) - 8):
