@@ -18,12 +18,14 @@ import os
 import pickle
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import tracemalloc
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -47,6 +49,10 @@ MEASURED = 200  # every so many inputs the peak of memory is taken, which makes 
 def main() -> int:
     """Run the targets and report."""
     arguments = _arguments()
+    if arguments.guided:
+        with tempfile.TemporaryDirectory() as folder:
+            named = {target.name: target for target in targets(Path(folder))}
+            _guided(named[arguments.only], arguments.guided, Path(arguments.keep))
     sys.stderr = os.fdopen(os.dup(2), "w")
     os.dup2(
         os.memfd_create("standard error") if hasattr(os, "memfd_create") else 2, 2
@@ -59,7 +65,7 @@ def main() -> int:
                 count = max(1, round(target.full * arguments.scale))
                 bad += fuzz(target, count, arguments.seed, Path(arguments.keep))
                 if arguments.atheris:
-                    bad += _coverage_guided(target, arguments.atheris, Path(arguments.keep))
+                    bad += _coverage_guided(target, arguments, folder)
     print(f"{bad} bad inputs")
     return 1 if bad else 0
 
@@ -138,28 +144,32 @@ def _report(target: Target, made: Any, problem: str, keep: Path | None, number: 
         (keep / f"{target.name.replace(' ', '-').replace('/', '-')}-{number}.pickle").write_bytes(pickle.dumps(made))
 
 
-def _coverage_guided(target: Target, count: int, keep: Path) -> int:
+def _coverage_guided(target: Target, arguments: argparse.Namespace, folder: str) -> int:
     """Hand over inputs that atheris makes to reach new code; 1 where one was answered badly, which ends it."""
     if "file" not in target.name and "table" not in target.name:
         return 0
-    try:
-        import atheris
-    except ImportError:
+    if find_spec("atheris") is None:
         print("atheris is not installed: no coverage guidance.")
         return 0
-    keep.mkdir(parents=True, exist_ok=True)
-    sys.stdout.flush()
-    child = os.fork()  # atheris takes the process for itself
-    if child == 0:
-        os.dup2(sys.stderr.fileno(), 2)  # it reports there
-        for function in gc.get_objects():
-            if isinstance(function, FunctionType) and str(function.__module__).startswith(WATCHED):
-                atheris.instrument_func(function)
-        atheris.Setup([sys.argv[0], f"-runs={count}", f"-artifact_prefix={keep}/", "-verbosity=0"], target.run)
-        atheris.Fuzz()
-    bad = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
-    print(f"{target.name}, coverage-guided: {count} inputs{', one bad' if bad else ', 0 bad'}", flush=True)
+    # In a process of its own, which atheris takes for itself; a fork would lack the threads of the libraries.
+    command = [sys.executable, __file__, "--only", target.name, "--guided", str(arguments.atheris)]
+    place = {**os.environ, "TMPDIR": folder}  # it ends without tidying up
+    done = subprocess.run([*command, "--keep", arguments.keep], stderr=sys.stderr, env=place, check=False)
+    bad = done.returncode != 0
+    print(f"{target.name}, coverage-guided: {arguments.atheris} inputs{', one bad' if bad else ', 0 bad'}", flush=True)
     return int(bad)
+
+
+def _guided(target: Target, count: int, keep: Path) -> None:
+    """Never comes back: the exit code is 0 where every input was answered well."""
+    import atheris
+
+    keep.mkdir(parents=True, exist_ok=True)
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType) and str(function.__module__).startswith(WATCHED):
+            atheris.instrument_func(function)
+    atheris.Setup([sys.argv[0], f"-runs={count}", f"-artifact_prefix={keep}/", "-verbosity=0"], target.run)
+    atheris.Fuzz()
 
 
 def _memory_folder() -> str | None:
@@ -173,6 +183,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", default="fuzz-findings", help="folder for bad inputs")
     parser.add_argument("--atheris", type=int, default=100_000, help="coverage-guided inputs, with atheris")
+    parser.add_argument("--guided", type=int, default=0, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
