@@ -391,6 +391,15 @@ def test_unseeded_noise_differs_from_run_to_run_and_seeded_noise_does_not():
     np.testing.assert_array_equal(answer(1), answer(1))
 
 
+def test_the_pattern_is_for_reading():
+    """Its arrays are the ratings' own: whoever wrote into them would change what everybody is asked afterwards."""
+    pattern = curator(Budget(1.0, unit="rating")).pattern
+    for array in (pattern.indptr, pattern.indices):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    assert RATINGS.indices.flags.writeable
+
+
 def test_narrowing_keeps_the_chosen_items_in_every_later_answer():
     asked = curator(NonPrivate())
     asked.plan({"before": 0.5, "after": 0.5})

@@ -131,7 +131,9 @@ class Curator:
                 "Which items were rated is only public where single ratings are protected: the budget must have "
                 'unit="rating" and relation="replace-one".'
             )
-        return Pattern(self._ratings.indptr, self._ratings.indices, (self._ratings.n_users, self._ratings.n_items))
+        indptr, indices = self._ratings.indptr.view(), self._ratings.indices.view()
+        indptr.flags.writeable = indices.flags.writeable = False  # they are the ratings' own
+        return Pattern(indptr, indices, (self._ratings.n_users, self._ratings.n_items))
 
     @property
     def proved(self) -> bool:
