@@ -555,6 +555,17 @@ def test_a_reader_that_goes_away_is_no_traceback(place):
     assert done.stdout.startswith("Privacy card")
 
 
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), ("> /dev/full", 2)])
+def test_output_that_nobody_takes_is_no_traceback(place, tmp_path, closed, code):
+    model = tmp_path / "m.hush"
+    words = ["fit", place / "train.csv", *COLUMNS, *RANGE, "--epsilon", 1, "--delta", 1e-6, "-o", model]
+    command = f"'{sys.executable}' -m hushrec {' '.join(map(str, words))} {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code
+    assert done.stderr == ("No space left on device.\n" if code else "")
+    assert hr.Release.load(model).n_items > 0
+
+
 def test_ctrl_c_in_the_real_program(place, tmp_path):
     fifo = tmp_path / "waits.csv"
     code = (
