@@ -13,7 +13,7 @@ import hushrec as hr
 from hushrec.evaluate import plots
 from hushrec.evaluate.audit import CHECKS, audit, one_run
 from hushrec.evaluate.audit.attacks import drawn
-from hushrec.evaluate.audit.black_box import weighted
+from hushrec.evaluate.audit.black_box import asks, weighted
 from hushrec.evaluate.audit.bounds import auc, curve, lower_bounds
 from hushrec.evaluate.audit.one_run import ceiling, epsilon_lower, p_value
 from hushrec.evaluate.audit.report import TITLES
@@ -351,3 +351,8 @@ def test_no_attack_on_any_solver_proves_more_than_it_claims(name, epsilon):
     found = audit(solver_class(name)(), hr.Budget(epsilon, 1e-6), checks=CHECKS, trainings=500, search=30, seed=4)
     assert found.passed, str(found)
     assert found.epsilon_lower <= epsilon
+
+
+@pytest.mark.parametrize(("reached", "times"), [(2.0, 1000), (1.0, 1000), (0.5, 4000), (0.01, 4000)])
+def test_a_question_that_no_row_moves_far_is_asked_more_often(reached, times):
+    assert asks(hr.Budget(8.0, 1e-6), 1000, 100, reached) == times

@@ -51,6 +51,9 @@ seven tenths of what it should be even at the confidence of an alarm: 1.4 μ −
 NUMBERS = 10**8
 """In all answers to one question in a world: drawing their noise takes seconds. Below 140 items nothing is cut."""
 
+LEAST_REACHED = 0.5
+"""Where the worst rows reach a part of a sensitivity, more answers make up for it; not for less than this part."""
+
 MOST = 10
 """The most answers to one question, in trainings of the whole: what a very small μ would take is out of reach."""
 
@@ -63,8 +66,7 @@ def check(
     known = subject.train(world.with_target(*world.nobody), seed=0)
     findings, curves = [], {}
     for answer in one_of_each(known):
-        times = asks(subject.budget, trainings, answer.query.coordinates(len(answer.kept)))
-        found, drawn = _question(subject, answer, world, times, confidence, seeds)
+        found, drawn = _question(subject, answer, world, trainings, confidence, seeds)
         findings.append(found)
         curves[f"{answer.query.name} alone"] = drawn
     pair, names = worst_pair(subject, world)
@@ -92,17 +94,19 @@ def one_of_each(training: Training) -> list[Answer]:
     return list(kinds.values())
 
 
-def asks(budget: Any, trainings: int, coordinates: int) -> int:
-    """How often a question with so many numbers for an answer is asked in each world."""
-    wanted = max(trainings, min(MOST * trainings, math.ceil(ENOUGH / min(budget.mu, 1e3) ** 2)))
+def asks(budget: Any, trainings: int, coordinates: int, reached: float) -> int:
+    """How often a question is asked in each world: `coordinates` numbers, this part of its sensitivity `reached`."""
+    wanted = max(trainings, min(MOST * trainings, ENOUGH / min(budget.mu, 1e3) ** 2))
+    wanted = math.ceil(wanted / min(max(reached, LEAST_REACHED), 1.0) ** 2)
     return min(wanted, max(PILOT_ASKS, NUMBERS // coordinates))
 
 
 def _question(
-    subject: Subject, answer: Answer, world: World, times: int, confidence: float, seeds: Seeds
+    subject: Subject, answer: Answer, world: World, trainings: int, confidence: float, seeds: Seeds
 ) -> tuple[Finding, Curve]:
     """Ask one question alone, with the whole budget, at its worst-case neighbours."""
     worst = search(subject, answer, world, 0, np.random.default_rng(0), possible=True)
+    times = asks(subject.budget, trainings, answer.query.coordinates(len(answer.kept)), worst.ratio)
     rows = worst.rows[:1] if world.relation == "add-remove" else worst.rows
     worlds = [world.with_target(row) for row in rows] + [world.with_target()] * (2 - len(rows))
     scale = answer.query.scale(subject.budget.relation, subject.mu)
