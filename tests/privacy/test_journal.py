@@ -13,7 +13,7 @@ import hushrec as hr
 from hushrec.errors import BudgetError, ConfigError
 from hushrec.privacy import durable
 from hushrec.privacy.curator import Curator
-from hushrec.privacy.journal import Journal, run_in
+from hushrec.privacy.journal import Journal, _digest, run_in
 from hushrec.privacy.queries import ItemCounts, UserCount
 from making import random_ratings
 
@@ -247,6 +247,20 @@ def test_a_damaged_run_file_is_one_sentence(tmp_path):
         (tmp_path / "run" / "run.json").write_bytes(content)
         with pytest.raises(BudgetError, match="damaged"):
             ask(tmp_path / "run", labels=())
+
+
+@pytest.mark.parametrize(
+    "shapes", [[[[0] * 500, 2**40]], [["ab", 10**12]], [[10**25]], [[-1, -12]], [12], 12, [[1.5, 8]]]
+)
+def test_shapes_that_are_none_are_damage_and_take_no_memory(tmp_path, shapes):
+    ask(tmp_path / "run", labels=("counts",))
+    (path,) = (tmp_path / "run").glob("*.answer")
+    head, _, body = path.read_bytes().partition(b"\n")
+    header = {**json.loads(head), "shapes": shapes}
+    header.pop("checksum")
+    path.write_bytes(json.dumps({**header, "checksum": _digest(header, body)}).encode() + b"\n" + body)
+    with pytest.raises(BudgetError, match="is damaged"):
+        ask(tmp_path / "run")
 
 
 @pytest.mark.parametrize("what", ["run", "answer"])

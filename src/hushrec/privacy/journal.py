@@ -71,6 +71,8 @@ class Journal:
             if header.pop("checksum") != _digest(header, body):
                 raise ValueError("checksum")
             shapes, drawn, known = header["shapes"], int(header["drawn"]), header["entry"]
+            if not all(type(size) is int and 0 <= size <= len(body) for shape in shapes for size in shape):
+                raise ValueError("shapes")  # a product with anything else may be of any size
             numbers = np.frombuffer(body, dtype="<f8").astype(np.float64)
             cuts = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
             parts = tuple(part.reshape(shape) for part, shape in zip(np.split(numbers, cuts), shapes, strict=True))
@@ -175,9 +177,13 @@ def _content(path: Path) -> bytes:
 def _write_whole(path: Path, content: bytes, refused: str) -> None:
     """Write a file completely or not at all, and know that it is on disk; `refused`: what is true where it fails."""
     part = path.with_name(path.name + ".part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        part.unlink(missing_ok=True)  # what a crash left there, or a link to somewhere else
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            handle = os.open(part, flags, 0o666)
+        except FileExistsError:  # what a crash left there, or a link to somewhere else
+            part.unlink()
+            handle = os.open(part, flags, 0o666)
         try:
             write_all(handle, content, 0)
             os.fsync(handle)
