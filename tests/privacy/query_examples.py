@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushrec.device.corrections import Gauge
+from hushrec.device.corrections import FEATURES, Gauge
 from hushrec.device.frank_wolfe import LOGISTIC, ONCE, PROFILED, SQUARED, Rules
 from hushrec.privacy import queries
 
@@ -100,7 +100,7 @@ EXAMPLES = [
     ),
     queries.CorrectionRegression(
         bound=4.0,
-        model={
+        arrays={
             "means": MEANS,
             "loadings": np.column_stack((np.ones(ITEMS), WAVES)),
             "precision": np.array([5.0, 1.0, 1.0]),
@@ -109,6 +109,7 @@ EXAMPLES = [
             "activity": np.array([0.0, 0.1, 0.05]),
             "choices": 0.1 * np.column_stack((np.ones(ITEMS), WAVES)),
             "traits": np.column_stack((MEANS - 3.0, np.linspace(-1.0, 1.0, ITEMS))),
+            "correction": np.zeros(FEATURES),
         },
         gauge=Gauge(3.0, 0.8, -1.0, 1.5),
         moment_weight=0.05,

@@ -21,6 +21,7 @@ from hushrec.privacy.curator import Curator
 from hushrec.privacy.fits import SeparableFit, TiltedFit
 from hushrec.privacy.queries import (
     CooccurrenceGram,
+    CorrectionRegression,
     FactorGradient,
     FactorGram,
     FactorPath,
@@ -229,6 +230,7 @@ def tampered(query, **attributes):
 
 
 HELD_OUT_ERRORS = next(query for query in EXAMPLES if isinstance(query, HeldOutErrors))
+CORRECTIONS = next(query for query in EXAMPLES if isinstance(query, CorrectionRegression))
 EQUATIONS = next(query for query in EXAMPLES if isinstance(query, NormalEquations))
 COLUMN = np.zeros((RATINGS.n_ratings, 1))
 OTHER = {
@@ -255,6 +257,8 @@ OTHER = {
     ),
     "a model without an array": tampered(HELD_OUT_ERRORS, arrays={}),
     "a model of no kind": tampered(HELD_OUT_ERRORS, kind="none"),
+    "traits too few": tampered(CORRECTIONS, arrays=CORRECTIONS.arrays | {"traits": np.ones((ITEMS, 1))}),
+    "coefficients too few": tampered(CORRECTIONS, arrays=CORRECTIONS.arrays | {"correction": np.ones(3)}),
     "an array of no declared shape": SeparableFit(threshold=3.0, ridge=0.5, link=Shifted(Logistic(), np.zeros(3))),
 }
 

@@ -189,11 +189,11 @@ def test_settings_are_checked_and_named(settings):
         hr.Posterior(**settings)
 
 
-@pytest.mark.parametrize(("users", "each", "asked"), [(1500, 2.5, False), (3000, 40.0, True)])
+@pytest.mark.parametrize(("users", "each", "asked"), [(600, 1.5, False), (3000, 40.0, True)])
 def test_a_gram_that_the_rows_own_scatter_would_drown_is_not_asked_for(users, each, asked):
     """At a large ε the privacy noise alone would not forbid it."""
     ratings = surrogate(users, 400, each, seed=3, value_range=(1, 5))
-    names = [entry.name for entry in hr.fit(ratings, hr.Posterior(), hr.Budget(20.0, 1e-6)).guarantee.ledger]
+    names = [entry.name for entry in hr.fit(ratings, hr.Posterior(), hr.Budget(20.0, 1e-6), seed=0).guarantee.ledger]
     assert ("gram" in names) == asked
     assert ("more means" in names) == (not asked)
 

@@ -67,10 +67,12 @@ def require_listed(query: Any, n_items: int) -> None:
     if not is_record(query):
         raise ConfigError(f"{name} has an argument that is not a plain value of its type; no data was read.")
     agrees = shapes_agree(_arrays(query), SHAPES, n_items)
-    if agrees and isinstance(query, queries.HeldOutErrors):
+    if agrees and isinstance(query, queries.HeldOutErrors | queries.CorrectionRegression):
         kind = KINDS.get(query.kind)
         agrees = kind is not None and query.arrays.keys() == kind.shapes.keys()
-        agrees = agrees and shapes_agree(query.arrays.items(), KINDS[query.kind].shapes, n_items)
+        agrees = agrees and shapes_agree(
+            query.arrays.items(), KINDS[query.kind].shapes, n_items, KINDS[query.kind].sizes
+        )
     if not agrees:
         raise ConfigError(f"{name} has an array of another shape than it declares; no data was read.")
 
@@ -142,9 +144,14 @@ def _arrays(record: Any) -> Iterator[tuple[str, Any]]:
             yield from _arrays(value)
 
 
-def shapes_agree(arrays: Iterable[tuple[str, Any]], shapes: Mapping[str, tuple[str, ...]], n_items: int) -> bool:
+def shapes_agree(
+    arrays: Iterable[tuple[str, Any]],
+    shapes: Mapping[str, tuple[str, ...]],
+    n_items: int,
+    fixed: Mapping[str, int] = types.MappingProxyType({}),
+) -> bool:
     """Whether each array has the shape of its name, the same size wherever an axis has the same name."""
-    sizes = {"n": n_items}
+    sizes = {"n": n_items, **fixed}
     return all(
         name in shapes
         and array.ndim == len(shapes[name])

@@ -237,15 +237,17 @@ class CorrectionRegression(SumQuery):
 
     e is what her *other* ratings leave unexplained of a rating, in units of the gauge's, f are the features of that
     prediction (`device.corrections`), and w = 1/√(her number of ratings). The second sum is times `moment_weight`.
+    arrays: those of a release of this kind; the correction that it has is not made.
     """
 
     name: ClassVar[str] = "correction regression"
-    model: Mapping[str, Floats]
+    kind: ClassVar[str] = "refined"
+    arrays: Mapping[str, Floats]
     gauge: corrections.Gauge
     moment_weight: float
 
     def blocks(self, rows: Ratings, cache: Cache) -> tuple[Block, ...]:
-        row, model = (rows.indptr, rows.indices), self.model
+        row, model = (rows.indptr, rows.indices), self.arrays
         _, deviations = surprises(model, self.gauge._asdict(), _row(rows))
         users, spreads = posterior.leave_one_out(
             *row, deviations, model["loadings"], model["precision"], model["noise"]

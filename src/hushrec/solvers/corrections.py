@@ -85,7 +85,7 @@ def learn_corrections(
         "corrections",
         CorrectionRegression(
             bound=CLIP * math.sqrt(2.0) * ERROR_NORM,
-            model={**vars(belief), **prior.arrays, "traits": start.traits},
+            arrays={**vars(belief), **prior.arrays, "traits": start.traits, "correction": start.correction},
             gauge=start.gauge,
             moment_weight=moment_weight,
         ),
