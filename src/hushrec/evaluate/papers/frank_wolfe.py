@@ -22,33 +22,20 @@ from hushrec.data.synthetic import synthetic
 from hushrec.errors import ConfigError
 from hushrec.evaluate.experiments import Cell, Experiment, Options
 from hushrec.evaluate.metrics import evaluate
+from hushrec.evaluate.planning import ItemMeansOnly
 from hushrec.evaluate.plots import PlotSpec
 from hushrec.evaluate.tables import Record, Table, summarise
 from hushrec.fit import fit
 from hushrec.privacy.accounting import Budget, NonPrivate, Relation, gaussian_epsilon
-from hushrec.privacy.curator import Curator
-from hushrec.solvers.base import Model
 from hushrec.solvers.cleansed_svd import CleansedSVD
 from hushrec.solvers.frank_wolfe import FrankWolfe
-from hushrec.solvers.means import learn_means, means_share
-from hushrec.solvers.svd import SVD, USERS_SHARE, ridge_model
+from hushrec.solvers.svd import SVD
 
 DELTA, TEST, MOST, RUNS = 1e-6, 0.01, 80, 10
 USERS, USERS_QUICK, ITEMS = 500_000, 10_000, 400
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0)
 RELATION: Relation = "add-remove"  # the papers' sensitivities are those of this relation
 SPARE = 0.99  # of a budget for the paper's noise: the rest pays for the noisy number of users
-
-
-@dataclass(frozen=True, kw_only=True)
-class ItemMeansOnly:
-    """The plainest private baseline: noisy item means and the user's own offset."""
-
-    def solve(self, curator: Curator) -> Model:
-        """All of the budget for the means."""
-        users = curator.count_users(USERS_SHARE)
-        items = learn_means(curator, users, max(curator.left() - 1e-12, means_share(curator.shape, users, math.inf)))
-        return ridge_model(items, np.zeros((len(items.means), 0)), 1.0, 4.0)
 
 
 PAPERS_OWN = "FW, the paper's noise and form"
