@@ -10,8 +10,9 @@ import hushrec as hr
 from constants import ALPHA
 from hushrec.data.synthetic import surrogate
 from hushrec.evaluate.planning import ItemMeansOnly
-from hushrec.solvers.posterior import _eigenvalues, calibrated, head_size, move, outlook, unpack
+from hushrec.solvers.posterior import SIGNAL, _eigenvalues, calibrated, head_size, move, unpack
 from hushrec.solvers.shrinkage import deconvolve, spread_of
+from hushrec.solvers.svd import outlook
 
 
 @pytest.fixture(scope="module")
@@ -173,11 +174,11 @@ def test_calibration_needs_more_than_noise():
 
 def test_the_head_grows_with_the_budget_and_stays_in_its_limits():
     popularity = 500 / np.arange(1, 3001) ** 0.8
-    sizes = [head_size(popularity, 10_000.0, mu) for mu in (0.01, 0.3, 3.0, 30.0, np.inf)]
+    sizes = [head_size(popularity, 10_000.0, math.sqrt(0.5) / mu) for mu in (0.01, 0.3, 3.0, 30.0, np.inf)]
     assert sizes == sorted(sizes)
     assert sizes[0] == 100
     assert sizes[-1] == 1200
-    assert head_size(popularity[:40], 1e4, 1.0) == 40
+    assert head_size(popularity[:40], 1e4, 0.7) == 40
 
 
 @pytest.mark.parametrize(
@@ -207,4 +208,5 @@ def test_the_outlook_of_a_head_is_its_first_eigenvalue_over_the_edge_of_both_noi
     both = np.triu(noise + scatter, 1)
     edge = np.linalg.eigvalsh(both + both.T)[-1]
     alone = _eigenvalues(np.ones(head), users)[-1]
-    assert outlook(np.ones(head), users, mu, head) == pytest.approx(alone / edge, rel=0.1)
+    ahead = outlook(np.ones(head), np.arange(head), users, 1 / mu / math.sqrt(2), SIGNAL)
+    assert ahead == pytest.approx(alone / edge, rel=0.1)

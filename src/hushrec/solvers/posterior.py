@@ -30,7 +30,16 @@ from hushrec.solvers.choices import Belief, Prior, learn_choices, plan_choices
 from hushrec.solvers.corrections import Corrections, gauge_of, learn_corrections, plan_corrections
 from hushrec.solvers.means import ItemMeans, ask_moments, means_from, means_share
 from hushrec.solvers.shrinkage import spread_of
-from hushrec.solvers.svd import ACTIVITY, POPULARITY_POWER, USERS_SHARE, head_model, most_popular, with_offset
+from hushrec.solvers.svd import (
+    ACTIVITY,
+    POPULARITY_POWER,
+    USERS_SHARE,
+    gram_noise,
+    head_model,
+    most_popular,
+    outlook,
+    with_offset,
+)
 
 LARGEST_MEANS_SHARE = 0.2  # the rounds refine the means as well
 LEAST_GRAM_SHARE = 0.35
@@ -105,12 +114,11 @@ class Posterior:
     def _learn(self, curator: Curator, moments: Noisy, users: float, left: float) -> tuple[State, ItemMeans]:
         """The Gram and the rounds; where the Gram is or could only be noise, means and a round with all of `left`."""
         items = means_from(moments, curator.shape, users)
-        mu = curator.budget.mu * math.sqrt(left / 2)
         loadings, noise = np.zeros((len(items.means), 0)), 1.0
-        size = min(self.head or head_size(items.weights, users, mu), len(items.means))
-        if not self.rounds or self.head is not None or outlook(items.weights, users, mu, size) >= FORLORN:
-            head = most_popular(items.weights, size)
-            gram_share = left * self._gram_share(float(items.weights[head].sum() / items.weights.sum()))
+        head = most_popular(items.weights, self.head or head_size(items.weights, users, gram_noise(curator, left / 2)))
+        gram_share = left * self._gram_share(float(items.weights[head].sum() / items.weights.sum()))
+        ahead = outlook(items.weights, head, users, gram_noise(curator, gram_share), SIGNAL)
+        if not self.rounds or self.head is not None or ahead >= FORLORN:
             curator.plan({"gram": gram_share})
             loadings, noise = head_model(curator, items, head, users, self.offset_prior, self.rank)
             left -= gram_share
@@ -189,26 +197,14 @@ class State:
         return replace(self, precision=precision)
 
 
-def outlook(popularity: Floats, users: float, mu: float, head: int) -> float:
-    """How far the first factor of such a head is foretold to stand above the edge of all noise.
-
-    Beside the privacy noise, of deviation 1/(√2 μ) an entry, the rows themselves scatter: each user adds terms of 1/k
-    at k² of the head's pairs, √users/head an entry.
-    """
-    added = 0.5 / mu**2 if math.isfinite(mu) else 0.0
-    return float(_eigenvalues(popularity, users)[head - 1] / (2.0 * math.sqrt(head * (added + users / head**2))))
-
-
-def head_size(popularity: Floats, users: float, mu: float) -> int:
-    """How many of the most popular items to put into the Gram, from noisy popularity and the noise to come.
+def head_size(popularity: Floats, users: float, noise: float) -> int:
+    """How many of the most popular items to put into the Gram, from noisy popularity and the noise of an entry.
 
     The first factor's eigenvalue over the edge of the privacy noise, as `svd.head_weights` foretells them, falls as
     the head grows; the head grows while that stays above ENOUGH.
     """
-    ahead = np.full(len(popularity), math.inf)
-    if math.isfinite(mu):
-        ahead = _eigenvalues(popularity, users) * mu / np.sqrt(2.0 * np.arange(1, len(popularity) + 1))
-    enough = np.flatnonzero(ahead >= ENOUGH)
+    edges = 2.0 * noise * np.sqrt(np.arange(1, len(popularity) + 1))
+    enough = np.flatnonzero(_eigenvalues(popularity, users) >= ENOUGH * edges)
     largest = int(enough[-1]) + 1 if enough.size else 0
     return min(max(largest, FIRST_GROUP), LARGEST_HEAD, len(popularity))
 

@@ -148,15 +148,24 @@ def head_weights(popularity: Floats, head: Positions, users: float) -> tuple[Flo
 
 
 def forlorn(curator: Curator, popularity: Floats, head: Positions, users: float, share: float) -> bool:
-    """Whether a Gram of the head with this share of the budget is foretold to be noise alone.
+    """Whether a Gram of the head with this share of the budget is foretold to be noise, even with a strong factor."""
+    return outlook(popularity, head, users, gram_noise(curator, share), STRONG) < 1.0
 
-    Even a strong first factor would have its eigenvalue below the edge of the noise, √(2h) times its deviation, as
-    noisy popularity and public values foretell both.
+
+def outlook(popularity: Floats, head: Positions, users: float, noise: float, signal: float) -> float:
+    """The first factor's eigenvalue over the edge of all noise in a Gram of rows of norm 1, as foretold.
+
+    signal: the factor's share of a residual's variance. Beside the privacy noise, of deviation `noise` an entry, the
+    rows themselves scatter: each user adds terms of 1/k at k² of the head's pairs, √users/head an entry.
     """
     exposure = head_weights(popularity, head, users)[1]
+    return signal * float(exposure @ exposure) / (2.0 * math.sqrt(len(head) * noise**2 + users / len(head)))
+
+
+def gram_noise(curator: Curator, share: float) -> float:
+    """The deviation of an off-diagonal entry's noise in a Gram of rows of norm 1, with this share of the budget."""
     query = ResidualGram(bound=1.0, means=np.zeros(1), item_weights=np.ones(1))
-    noise = query.sensitivity(curator.budget.relation) / (curator.budget.mu * math.sqrt(share))
-    return STRONG * float(exposure @ exposure) < math.sqrt(2 * len(head)) * noise
+    return query.sensitivity(curator.budget.relation) / (curator.budget.mu * math.sqrt(2.0 * share))
 
 
 def most_popular(weights: Floats, most: int) -> Positions:
