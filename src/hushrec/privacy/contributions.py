@@ -110,14 +110,14 @@ def add_blocks(
     _zero_malformed(indptr, indices, n_items, factors)
     certified = np.zeros(users, dtype=into[0].dtype)
     for block, total in zip(blocks, into, strict=True):
-        _add_block(indptr, indices, block, factors, 1, certified, total)
+        _add_block(indptr, indices, block, factors, certified, total)
     if units_per_bound is None:
         return
     failed = certified > np.int64(units_per_bound) ** 2
-    if failed.any():  # take exactly the same integers out again
-        factors[~failed] = 0.0
+    if failed.any():  # take exactly the same integers out again: they are truncated alike on both sides of zero
+        factors = np.where(failed, -factors, 0.0)
         for block, total in zip(blocks, into, strict=True):
-            _add_block(indptr, indices, block, factors, -1, certified, total)
+            _add_block(indptr, indices, block, factors, certified, total)
 
 
 def _require_fit(block: Block, users: int, ratings: int, n_items: int, total: tuple[int, ...]) -> None:
@@ -153,20 +153,19 @@ def _add_block(
     indices: NDArray[np.int32],
     block: Block,
     factors: Floats,
-    sign: int,
     certified: NDArray[Any],
     into: NDArray[Any],
 ) -> None:
     entries, dense = block.entries, block.dense
     if entries is None:  # as if every user had rated one and the same item
         alone = np.arange(len(factors) + 1), np.zeros(len(factors), dtype=np.int32)
-        _add_vectors(*alone, dense, factors, sign, certified, into[None])
+        _add_vectors(*alone, dense, factors, certified, into[None])
     elif dense is not None:
-        _add_outer(indptr, indices, entries, dense, factors, sign, certified, into)
+        _add_outer(indptr, indices, entries, dense, factors, certified, into)
     elif entries.ndim == 1:
-        _add_vectors(indptr, indices, entries[:, None], factors, sign, certified, into[:, None])
+        _add_vectors(indptr, indices, entries[:, None], factors, certified, into[:, None])
     else:
-        _add_vectors(indptr, indices, entries, factors, sign, certified, into)
+        _add_vectors(indptr, indices, entries, factors, certified, into)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -249,7 +248,7 @@ def _compiled_on_grid(value, into):  # type: ignore[no-untyped-def]  # Numba wan
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _add_vectors(indptr: Any, indices: Any, entries: Any, factors: Any, sign: Any, certified: Any, into: Any) -> None:
+def _add_vectors(indptr: Any, indices: Any, entries: Any, factors: Any, certified: Any, into: Any) -> None:
     width = entries.shape[1]
     for i in range(len(indptr) - 1):
         if factors[i] == 0.0:
@@ -259,15 +258,13 @@ def _add_vectors(indptr: Any, indices: Any, entries: Any, factors: Any, sign: An
             line = into[indices[p]]
             for k in range(width):
                 unit = _on_grid(entries[p, k] * factors[i], into)
-                line[k] += sign * unit
+                line[k] += unit
                 norm_squared += unit * unit
         certified[i] = norm_squared
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _add_outer(
-    indptr: Any, indices: Any, entries: Any, dense: Any, factors: Any, sign: Any, certified: Any, into: Any
-) -> None:
+def _add_outer(indptr: Any, indices: Any, entries: Any, dense: Any, factors: Any, certified: Any, into: Any) -> None:
     width = dense.shape[1]
     for i in range(len(indptr) - 1):
         if factors[i] == 0.0:
@@ -279,6 +276,6 @@ def _add_outer(
             entry = entries[p] * factors[i]
             for k in range(width):
                 unit = _on_grid(entry * vector[k], into)
-                line[k] += sign * unit
+                line[k] += unit
                 norm_squared += unit * unit
         certified[i] = norm_squared
