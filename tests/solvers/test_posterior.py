@@ -13,6 +13,7 @@ from hushrec.evaluate.planning import ItemMeansOnly
 from hushrec.solvers.posterior import SIGNAL, _eigenvalues, calibrated, head_size, move, unpack
 from hushrec.solvers.shrinkage import deconvolve, spread_of
 from hushrec.solvers.svd import outlook
+from making import random_ratings
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +211,11 @@ def test_the_outlook_of_a_head_is_its_first_eigenvalue_over_the_edge_of_both_noi
     alone = _eigenvalues(np.ones(head), users)[-1]
     ahead = outlook(np.ones(head), np.arange(head), users, 1 / mu / math.sqrt(2), SIGNAL)
     assert ahead == pytest.approx(alone / edge, rel=0.1)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_no_ratings_and_no_noise_leave_the_middle_of_the_range(rounds):
+    ratings = random_ratings(users=20, items=6, seed=0)
+    nobody = ratings.keep(np.zeros(ratings.n_ratings, dtype=bool))
+    release = hr.fit(nobody, hr.Posterior(rounds=rounds), hr.NonPrivate())
+    np.testing.assert_allclose(release.complete([], []), sum(ratings.value_range) / 2)

@@ -31,6 +31,7 @@ LARGEST_SHARE, LEAST_SHARE = 0.05, 0.001
 COEFFICIENT = 0.1  # typical size of a coefficient
 VARIANCES = (0.02, 20.0)  # of the offsets, relative to what was believed
 LEAST_KNOWN = 0.02
+NOBODY = 1e-100  # of weight, where there are no ratings and no noise: its square is a number still
 ROUNDING = 1e-6  # leanings that vary less than this, relative to the loadings, count as none
 
 
@@ -136,7 +137,7 @@ def _coefficients(answer: Noisy, leading: int, width: int) -> tuple[Floats, floa
     second = np.zeros((width, width))
     second[np.tril_indices(width)] = among
     second += np.tril(second, -1).T
-    total = max(second[0, 0], 3.0 * answer.sigma)  # the users' weights after clipping: f starts with a 1
+    total = max(second[0, 0], 3.0 * answer.sigma, NOBODY)  # the users' weights after clipping: f starts with a 1
     floor = 2.0 * answer.sigma * math.sqrt(width) + 1e-3 * total
     part = np.clip(known / total, LEAST_KNOWN, 1.0)[:, None]
     weights = regress(across, second, part, answer.sigma, floor, 1.0, COEFFICIENT)
@@ -145,7 +146,7 @@ def _coefficients(answer: Noisy, leading: int, width: int) -> tuple[Floats, floa
 
 def _offset_variance(answer: Noisy, explained: float) -> float:
     """v of the offsets, less what choices explain of it, shrunk toward 1."""
-    total = max(float(answer.parts[1][0]), 3.0 * answer.sigma)
+    total = max(float(answer.parts[1][0]), 3.0 * answer.sigma, NOBODY)
     excess, squares = float(answer.parts[3][0]), max(float(answer.parts[4][0]), LEAST_KNOWN * total)
     doubt = (answer.sigma / squares) ** 2 + 2.0 / total
     return float(np.clip(1.0 + excess / squares / (1.0 + doubt) - explained, *VARIANCES))

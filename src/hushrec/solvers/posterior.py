@@ -26,7 +26,7 @@ from hushrec.privacy.queries import FactorRegression
 from hushrec.solvers import checks
 from hushrec.solvers.again import more_means
 from hushrec.solvers.base import Floats, Model
-from hushrec.solvers.choices import Belief, Prior, learn_choices, plan_choices
+from hushrec.solvers.choices import NOBODY, Belief, Prior, learn_choices, plan_choices
 from hushrec.solvers.corrections import Corrections, gauge_of, learn_corrections, plan_corrections
 from hushrec.solvers.means import ItemMeans, ask_moments, means_from, means_share
 from hushrec.solvers.shrinkage import spread_of
@@ -244,7 +244,7 @@ def improve(curator: Curator, label: str, state: State, popularity: Floats, user
     noise = calibrated(state.noise, moments[-2:], answer.sigma / moment_weight)
     values, vectors = np.linalg.eigh(unpack(moments[:-2], rank))
     values = np.maximum(values, 1e-3 * values[-1] + 2 * answer.sigma / moment_weight)
-    exposure = np.maximum(part[:, None] * values, np.finfo(float).tiny)
+    exposure = np.maximum(part[:, None] * values, NOBODY)
     before = np.column_stack((np.zeros(len(part)), state.loadings[:, 1:])) @ vectors
     # Noise of a coefficient: what was added, and the raters' own errors. A rare item's larger weight counts where means
     # are all there is; with factors, which busy users tell, it is made up for by the smaller ones of its raters.
