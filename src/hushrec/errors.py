@@ -2,7 +2,10 @@
 
 
 class HushrecError(Exception):
-    """Base of all errors below: catch this to catch them all."""
+    """Base of all errors below: catch this to catch them all. The message is one line, whatever names it quotes."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(printable(sentence))
 
 
 class DataError(HushrecError, ValueError):

@@ -420,3 +420,12 @@ def test_a_pipe_among_the_files_of_a_folder_keeps_nobody_waiting(tmp_path):
     (tmp_path / "users.dat").symlink_to("/dev/zero")
     with pytest.raises(DataError, match="holds no file"):
         load("ml-1m", tmp_path)
+
+
+def test_a_name_in_an_archive_does_not_break_the_sentence(tmp_path):
+    path = tmp_path / "netflix.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("combined_data_\n\x1b[2J.txt", b"no ratings")
+    with pytest.raises(DataError) as refusal:
+        load("netflix", path)
+    assert str(refusal.value).isprintable()
