@@ -10,6 +10,7 @@ import gzip
 import io
 import os
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -429,3 +430,15 @@ def test_a_name_in_an_archive_does_not_break_the_sentence(tmp_path):
     with pytest.raises(DataError) as refusal:
         load("netflix", path)
     assert str(refusal.value).isprintable()
+
+
+def test_a_file_that_could_be_the_start_of_anything_takes_no_memory(tmp_path):
+    """As the header of an old LZMA stream, these bytes ask for 4 GB."""
+    path = tmp_path / "ydata-ymusic-rating-study-v1_0-train.txt"
+    path.write_bytes(b"1" + b"\xff" * 45)
+    tracemalloc.start()
+    with pytest.raises(DataError):
+        load("yahoo-music-r3", path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**28

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from hushrec.data.quiet import readable
 from hushrec.errors import DataError
@@ -74,8 +74,8 @@ class Files:
             raise DataError(f"There is no file or folder {path}.")
         elif zipfile.is_zipfile(path) and path.suffix.lower() not in (".xlsx", ".xls"):
             self._add_zip(path)
-        elif tarfile.is_tarfile(path):
-            self._add_tar(path)
+        elif mode := _tar_mode(path):
+            self._add_tar(path, mode)
         else:
             self.single = Member(path.as_posix(), _opener(path))
             for sibling in sorted(path.parent.iterdir()):  # the movie list beside the file of ratings
@@ -85,8 +85,8 @@ class Files:
     def _add_file(self, path: Path) -> None:
         if path.suffix.lower() == ".zip" and zipfile.is_zipfile(path):
             self._add_zip(path)
-        elif path.suffix.lower() == ".tar" and tarfile.is_tarfile(path):
-            self._add_tar(path)
+        elif path.suffix.lower() == ".tar" and (mode := _tar_mode(path)):
+            self._add_tar(path, mode)
         else:
             self.members.append(Member(path.as_posix(), _opener(path)))
 
@@ -100,8 +100,8 @@ class Files:
             if entry.filename and not entry.is_dir() and not entry.filename.startswith("__MACOSX/"):
                 self.members.append(Member(f"{path.as_posix()}/{entry.filename}", _zip_opener(archive, entry)))
 
-    def _add_tar(self, path: Path, inside: IO[bytes] | None = None) -> None:
-        archive = self._open.enter_context(tarfile.open(path, fileobj=inside))  # noqa: SIM115 (the stack closes it)
+    def _add_tar(self, path: Path, mode: Any, inside: IO[bytes] | None = None) -> None:
+        archive = self._open.enter_context(tarfile.open(path, mode, inside))  # noqa: SIM115 (the stack closes it)
         room = _room(path.stat().st_size)
         for entry in archive:
             if entry.offset_data + entry.size > room:
@@ -109,7 +109,7 @@ class Files:
             if entry.isfile():
                 self.members.append(Member(entry.name, _tar_opener(archive, entry)))
                 if entry.name.endswith("training_set.tar") and inside is None:  # Netflix: one inside the other
-                    self._add_tar(path, self._open.enter_context(self.members.pop().open()))
+                    self._add_tar(path, "r:", self._open.enter_context(self.members.pop().open()))
 
     def all(self, *patterns: str) -> list[Member]:
         """Every file whose name, without folders, matches one of the patterns."""
@@ -129,6 +129,21 @@ class Files:
     def ratings(self, *patterns: str) -> Member:
         """The file of ratings: the given path itself where it is one plain file, whatever its name."""
         return self.single or self.one(*patterns)
+
+
+def _tar_mode(path: Path) -> str | None:
+    """How to open a tar archive, plain, .gz or .bz2; None for other files.
+
+    Python's own guess takes any start for that of an old LZMA stream, and sets aside up to 4 GB, as it asks for.
+    """
+    with path.open("rb") as file:
+        start = file.read(3)
+    mode: Any = "r:gz" if start[:2] == b"\x1f\x8b" else "r:bz2" if start == b"BZh" else "r:"
+    try:
+        with tarfile.open(path, mode):
+            return str(mode)
+    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error):
+        return None
 
 
 def _room(packed: int) -> int:
